@@ -16,7 +16,7 @@ from mission_tui.ipc.telemetry_messages import Order, TrainerHello
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.process_tree import StopStatus
+from mission_tui.supervisor.host.process_files import StopStatus
 from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting
 
 

@@ -24,8 +24,7 @@ from mission_tui.fleet.events.journal import ENDING, FleetEvent, RunFrozen, RunT
 from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.runs.attempt import ExitRecord
-from mission_tui.supervisor.host.process_files import process_in_words
-from mission_tui.supervisor.host.process_tree import StopStatus
+from mission_tui.supervisor.host.process_files import StopStatus, process_in_words
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs

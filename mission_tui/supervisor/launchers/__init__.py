@@ -14,7 +14,7 @@ from msgspec import Struct
 from mission_tui.fleet.events.processes import Pids
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.process_tree import StopStatus
+from mission_tui.supervisor.host.process_files import StopStatus
 
 __all__ = ["NOTHING_SEEN", "Capabilities", "Job", "Launcher", "Occupant", "Reached", "Sighting", "Stage"]
 

@@ -33,7 +33,7 @@ from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.process_tree import StopStatus
+from mission_tui.supervisor.host.process_files import StopStatus
 from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting
 
 POLL_S = 10.0

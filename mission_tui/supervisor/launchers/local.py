@@ -13,7 +13,7 @@ from mission_tui.fleet.events.processes import Pids
 from mission_tui.procfs import Stat, boot_id
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host import process_tree
+from mission_tui.supervisor.host import process_files
 from mission_tui.supervisor.host.identity import Exits, Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.process_files import hanging
@@ -66,9 +66,9 @@ class _Held:
     def members(self) -> Iterator[tuple[Process, Stat]]:
         """Its living processes but the keeper."""
         if self.keeper is not None and self.keeper.alive():
-            yield from process_tree.descendants_of(self.keeper)
+            yield from process_files.descendants_of(self.keeper)
         elif self.trainer is not None:
-            yield from process_tree.with_descendants(self.trainer)
+            yield from process_files.with_descendants(self.trainer)
 
 
 class LocalLauncher:
@@ -203,20 +203,20 @@ class LocalLauncher:
 
     def freeze(self, job: Job) -> int:
         """SIGSTOP to every process of the attempt but its keeper. One that forks meanwhile is met in the next round."""
-        return process_tree.stop_running(self._members(job))
+        return process_files.stop_running(self._members(job))
 
     def thaw(self, job: Job) -> int:
         """SIGCONT to every stopped process of the attempt."""
-        return process_tree.continue_stopped(self._members(job))
+        return process_files.continue_stopped(self._members(job))
 
     def is_frozen(self, job: Job) -> bool | None:
         """Whether its trainer is stopped by a signal."""
         held = self._held.get(job.dir.id)
-        return None if held is None or held.trainer is None else process_tree.is_stopped(held.trainer)
+        return None if held is None or held.trainer is None else process_files.is_stopped(held.trainer)
 
-    def stop_status(self, job: Job, held: Mapping[int, int | None]) -> process_tree.StopStatus:
+    def stop_status(self, job: Job, held: Mapping[int, int | None]) -> process_files.StopStatus:
         """How its processes stand; it reads all their memory maps."""
-        return process_tree.read_stop_status(self._members(job), held)
+        return process_files.read_stop_status(self._members(job), held)
 
     def _members(self, job: Job) -> Iterator[tuple[Process, Stat]]:
         held = self._held.get(job.dir.id)

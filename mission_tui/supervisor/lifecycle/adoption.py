@@ -25,13 +25,12 @@ from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
 from mission_tui.supervisor.ending.ladder import flag_unkillable, take_up_freeze
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
-from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.lifecycle.outcome import abandon, decide_restart
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make, RunJournal, damaged
 from mission_tui.supervisor.runs.registry import Runs, stamp_of
-from mission_tui.supervisor.runs.restart_rules import decide_restart
 from mission_tui.supervisor.runs.run_on_disk import taking_in as taking_in_runs
 from mission_tui.supervisor.watching.finding_actions import react_to_due
 from mission_tui.supervisor.watching.metrics_feed import judge_some, read_news

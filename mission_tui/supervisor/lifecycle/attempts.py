@@ -1,4 +1,5 @@
-"""The life of an attempt as seen from here: handed to its launcher, watched, and ended with a cause.
+"""The life of an attempt as seen from here: handed to its launcher, watched, asked for checkpoints, and ended with a
+cause.
 
 `watch_or_finish` may be called at any time: it looks at the disk and at who lives, and goes on from there. No attempt
 ends while somebody owns the run: who cannot be seen from here, in another container, lives all the same.
@@ -6,8 +7,9 @@ ends while somebody owns the run: who cannot be seen from here, in another conta
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -19,9 +21,11 @@ from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.events.processes import FlagSeen, NodeSeen, Pids, PidsSeen, WaitSeen
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
-from mission_tui.fleet.history.restart_policy import ASKED, Row
+from mission_tui.fleet.history.classify import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.replies import CheckpointOutcome
+from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.records.files.tail import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
@@ -35,7 +39,7 @@ from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
 from mission_tui.supervisor.lifecycle.run_queue import as_set, ends_of_others, must_wait
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged, requester
-from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.variables import LackingVariablesError
 from mission_tui.supervisor.watching.metrics_feed import read_everything, still_follows
@@ -282,3 +286,40 @@ def _exit_record(runs: Runs, run: LiveRun) -> ExitRecord | None:
     except (DamagedError, OSError) as error:
         runs.record_observed(run, damaged("exit.json", str(error)))
         return None
+
+
+LONGEST_WAIT_S = 100.0
+"""Before a client would give up on an answer."""
+
+
+async def ask_checkpoints(core: Core, runs: Iterable[LiveRun], wait_s: float) -> tuple[CheckpointOutcome, ...]:
+    """Ask each of `runs` for a checkpoint, and wait for what comes of it, `LONGEST_WAIT_S` at most; with a `wait_s` of
+    0 nothing is waited for, and nothing is known yet.
+    """
+    asked: list[tuple[LiveRun, AskedCheckpoint]] = []
+    for run in runs:
+        event = core.record_verb(run, "checkpoint")
+        if wait_s > 0:
+            asked.append((run, run.ask_checkpoint(event.seq, event.t)))
+        run.send(Order("checkpoint", number=event.seq))
+    wait_s = min(wait_s, LONGEST_WAIT_S)
+    return tuple(await asyncio.gather(*(_outcome(core, run, order, wait_s) for run, order in asked)))
+
+
+async def _outcome(runs: Runs, run: LiveRun, order: AskedCheckpoint, wait_s: float) -> CheckpointOutcome:
+    """What comes of `order` within `wait_s`, or before the run ends."""
+    gone = asyncio.create_task(run.gone.wait())
+    waits: set[asyncio.Future[object]] = {gone, order.answer}  # type: ignore[arg-type]
+    try:
+        await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        run.stop_waiting_for(order)
+    answer: CheckpointAnswered | None = order.answer.result() if order.answer.done() else None
+    if answer is None:
+        newest = runs.store.view(run.id).last_checkpoint if run.id in runs.store else None
+        left = f"; its newest checkpoint is {newest}" if newest else "; it has no checkpoint"
+        over = "it ended before one was written" if run.gone.is_set() else f"none was written within {wait_s:g} s"
+        later = "" if run.gone.is_set() else ": its next update boundary has not come, and it saves there"
+        return CheckpointOutcome(run.id, None, f"{over}{later}{left}")
+    return CheckpointOutcome(run.id, answer.checkpoint, answer.why)

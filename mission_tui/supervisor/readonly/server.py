@@ -35,8 +35,7 @@ from mission_tui.plain_files import open_plain
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.queries.details import adoptable, details
-from mission_tui.supervisor.queries.history import compare, history, log, sides, strip_of
-from mission_tui.supervisor.queries.throughput_estimate import estimate_paces
+from mission_tui.supervisor.queries.history import compare, estimate_paces, history, log, sides, strip_of
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs.catalog import RunCatalog, named_views

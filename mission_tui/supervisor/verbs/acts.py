@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Shutdown
 from mission_tui.supervisor.ending.ladder import freeze_run, kill_now, stop_gracefully
-from mission_tui.supervisor.lifecycle.asked_checkpoints import ask_checkpoints
+from mission_tui.supervisor.lifecycle.attempts import ask_checkpoints
+from mission_tui.supervisor.lifecycle.outcome import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.runs.restart_rules import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.targets import Objection, live_targets, no_objection
 
 

@@ -31,15 +31,14 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully, thaw_run
 from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
-from mission_tui.supervisor.lifecycle.asked_checkpoints import LONGEST_WAIT_S, ask_checkpoints
-from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run
+from mission_tui.supervisor.lifecycle.attempts import LONGEST_WAIT_S, ask_checkpoints, first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
+from mission_tui.supervisor.lifecycle.outcome import resume_in_turn
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.lifecycle.run_queue import group_shortage
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.runs.restart_rules import resume_in_turn
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
 from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
 

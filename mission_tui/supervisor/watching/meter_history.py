@@ -20,8 +20,7 @@ from mission_tui.records import meter_history
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.host.clocks import unix_ahead
-from mission_tui.supervisor.runs.duties import reason_of
-from mission_tui.supervisor.runs.machine_state import MachineState
+from mission_tui.supervisor.runs.machine_state import MachineState, reason_of
 from mission_tui.supervisor.runs.registry import Runs
 
 MOST_A_LINE = 4_000
