@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mission_tui.envs import MissionGymVector
-from mission_tui.envs.core import MissionCore
-from mission_tui.envs.movement import HEADINGS
+from mission_tui.envs.core import HEADINGS, MissionCore
 
 __all__ = ["Ends", "Policy", "ends_of", "play", "random_orders", "seeker"]
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.presets.ends import Policy, play, seeker
-from mission_tui.envs.core import MissionCore
-from mission_tui.envs.movement import HEADINGS
+from mission_tui.envs.core import HEADINGS, MissionCore
 
 __all__ = ["EAST", "HOLD", "NORTH", "SOUTH", "WEST", "Policy", "mixture", "play", "seeker"]
 

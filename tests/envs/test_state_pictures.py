@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from mission_tui.envs.movement import HEADINGS
+from mission_tui.envs.core import HEADINGS
 from mission_tui.envs.state_pictures import (
     acrobot,
     action_names,
