@@ -114,7 +114,7 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
 
 def _replay_facts(spec: Spec) -> dict[str, Any]:
     """Only of who has a replay buffer."""
-    from mission_tui.fleet.capacity.replay_memory import replay_size
+    from mission_tui.fleet.specs.sizes import replay_size
 
     replay = replay_size(spec)
     if replay is None:

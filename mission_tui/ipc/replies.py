@@ -236,7 +236,7 @@ class ComparisonReply(Reply, frozen=True, kw_only=True, tag="comparison"):
 
 
 class SidesReply(Reply, frozen=True, kw_only=True, tag="sides"):
-    """By metric a `fleet.compare.Side` for each run, in builtin values as `fleet.compare.sides` packs them."""
+    """By metric a `fleet.compare.Side` for each run, in builtin values as `fleet.compare.results` packs them."""
 
     sides: dict[str, tuple[dict[str, Any], ...]]
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mission_tui.fleet.capacity.replay_memory import replay_size
 from mission_tui.fleet.events.metrics import Metric, number
+from mission_tui.fleet.specs.sizes import replay_size
 from mission_tui.fleet.statistics.quartiles import Quartiles
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters

@@ -14,12 +14,12 @@ from mission_tui.errors import MissionError, ProtocolError, UsageError
 from mission_tui.ipc import requests
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, SnapshotReply, StripReply
 from mission_tui.ipc.server import Session
-from mission_tui.supervisor.host.clocks import unix_ahead
 from mission_tui.supervisor.host.tasks import tasks_at_work
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting
 from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of
 from mission_tui.supervisor.runs.catalog import named_views
+from mission_tui.supervisor.runs.clock_steps import unix_ahead
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import requested_by
 from mission_tui.supervisor.runs.targets import check_runs_are_ours

@@ -48,7 +48,7 @@ def virtual_loop(world: World) -> Iterator[asyncio.SelectorEventLoop]:
     with (
         mock.patch("time.monotonic", world.monotonic),
         mock.patch("time.time", world.clock),
-        mock.patch("mission_tui.supervisor.host.clocks.boottime", world.monotonic),
+        mock.patch("mission_tui.supervisor.runs.clock_steps.boottime", world.monotonic),
         # Its processes are numbers: they began at no moment of any clock.
         mock.patch("mission_tui.supervisor.lifecycle.adoption.missed_step", return_value=None),
         mock.patch("mission_tui.supervisor.launchers.engine.ThreadPoolExecutor", _AtOnce),

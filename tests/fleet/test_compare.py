@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of
 from mission_tui.fleet.compare.ranking import spread_of
-from mission_tui.fleet.compare.sides import packed, thinned, unpacked
+from mission_tui.fleet.compare.results import packed, thinned, unpacked
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.provenance import Provenance, Repository, SettingChange

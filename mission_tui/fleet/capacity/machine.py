@@ -12,10 +12,9 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from mission_tui.fleet.capacity.replay_memory import ReplaySize, replay_size
 from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, DqnSpec, OnPolicySpec
-from mission_tui.fleet.specs.sizes import nearby_divisors, plan_batch
+from mission_tui.fleet.specs.sizes import ReplaySize, nearby_divisors, plan_batch, replay_size
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, other_settings, rollout_size
 
 MIB = 1 << 20

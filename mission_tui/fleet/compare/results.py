@@ -1,7 +1,9 @@
 """One of the runs that are compared, what came of it in the numbers that runs are compared by, and curves to lay over
 each other: each run's own, thinned, and of several seeds the median and the band.
 
-A trace is one metric of a run over its timesteps and over the seconds it trained, with only the rows that count.
+A trace is one metric of a run over its timesteps and over the seconds it trained, with only the rows that count. On
+their way between machines sides say what there is to compare of their own runs, and they are compared where somebody
+looks.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Severity, asking
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.history.metrics_state import evaluated
@@ -284,3 +288,46 @@ def _middle_and_ends(column: Sequence[float], edges: Edges) -> tuple[float, ...]
 def _short(value: float) -> float:
     """Seven digits: more than a picture shows, and a third of the bytes."""
     return float(f"{value:.7g}") if math.isfinite(value) else value
+
+
+_MOST_ROWS = 4000
+"""Of a longer trace the least and the greatest of each stretch travel: a line may carry ten kilobytes a second."""
+
+
+def packed(side: Side) -> dict[str, Any]:
+    """`side` in builtin values, its trace in at most `MOST_ROWS` rows."""
+    facts: dict[str, Any] = msgspec.to_builtins(replace(side, trace=thinned(side.trace)))
+    return facts
+
+
+def unpacked(facts: dict[str, Any]) -> Side:
+    """The side that was `packed`. Raises `ValueError` for what is none."""
+    return msgspec.convert(facts, Side)
+
+
+def compared(sides: Sequence[Side], by: Axis, threshold: float | None) -> dict[str, Any]:
+    """The comparison of these in builtin values, seeds of one setting beside each other. Raises as `compare`."""
+    from mission_tui.fleet.compare.comparison import compare, in_cohorts
+
+    found: dict[str, Any] = msgspec.to_builtins(compare(in_cohorts(sides), RETURN, by, threshold))
+    return found
+
+
+def thinned(trace: Trace, most: int = _MOST_ROWS) -> Trace:
+    """`trace` with at most `most` of its values: first, last, and of each stretch the least and the greatest."""
+    values = trace.values
+    if len(values) > most:
+        stretches = max(1, most // 2 - 1)
+        kept = {0, len(values) - 1}
+        for at in range(stretches):
+            stretch = range(at * len(values) // stretches, (at + 1) * len(values) // stretches)
+            kept |= {min(stretch, key=values.__getitem__), max(stretch, key=values.__getitem__)}
+        places = sorted(kept)
+        trace = replace(
+            trace,
+            timesteps=[trace.timesteps[at] for at in places],
+            seconds=[trace.seconds[at] for at in places],
+            values=[values[at] for at in places],
+        )
+    every = -(-len(trace.paces) // most)
+    return replace(trace, paces=trace.paces[::every]) if every > 1 else trace

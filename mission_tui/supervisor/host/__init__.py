@@ -1,1 +1,1 @@
-"""What this machine says of processes, leases, reservations, memory and clocks: read here, and judged elsewhere."""
+"""What this machine says of processes, leases, reservations and memory: read here, and judged elsewhere."""

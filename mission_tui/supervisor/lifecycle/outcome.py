@@ -50,8 +50,8 @@ from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.host import clocks
 from mission_tui.supervisor.launchers import Sighting
+from mission_tui.supervisor.runs import clock_steps
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
@@ -222,7 +222,7 @@ def resume_in_turn(runs: Runs, run_id: str, choices: ResumeChoices) -> None:
     """Journal that somebody asked for the run's next attempt, with `choices`, which begins when it is its turn. Raises
     `StorageError`.
     """
-    attempt, now_s = runs.store.run(run_id).journal.attempt, round(clocks.boottime(), 3)
+    attempt, now_s = runs.store.run(run_id).journal.attempt, round(clock_steps.boottime(), 3)
     runs.record_request_of(run_id, partial(_asked, "resume", attempt))
     runs.record_observed_of(
         run_id, lambda seq, t: RestartDue(seq, t, attempt, 0, 0, t, "request", boot_id(), now_s, choices)
@@ -238,7 +238,7 @@ def due_restarts(runs: Runs, now: float) -> list[str]:
 def _is_due(restart: RestartDue, now: float) -> bool:
     """By the boot clock where it was decided on this boot, by the clock of the machine otherwise."""
     if restart.boot and restart.boot == boot_id():
-        return clocks.boottime() >= restart.due_boot_s
+        return clock_steps.boottime() >= restart.due_boot_s
     return restart.due_t <= now
 
 
@@ -263,7 +263,7 @@ def _lived_s(run: RunHistory) -> float:
 
 
 def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
-    due_boot_s = round(clocks.boottime() + step.wait_s, 3)
+    due_boot_s = round(clock_steps.boottime() + step.wait_s, 3)
     return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
 
 

@@ -1,4 +1,9 @@
-"""The machine's clock is set now and then, by hours where it was wrong: found by the boot clock, and journaled.
+"""Clocks. Those besides the machine's own: seconds since it came up, and how far unix time is ahead of the monotonic
+clock. And the machine's, which is set now and then, by hours where it was wrong: found by the boot clock, and
+journaled.
+
+The boot clock counts sleep too and nobody can set it: durations are measured by it. Cells are kept on the monotonic
+clock.
 
 Rows and events name moments by the machine's clock. Where it was set between two of them, the event says by how much,
 so that neither this supervisor nor a later one, nor a replay from files, takes the step for time that passed.
@@ -7,6 +12,7 @@ so that neither this supervisor nor a later one, nor a replay from files, takes 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from contextlib import suppress
 from functools import partial
@@ -17,7 +23,6 @@ from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
 from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host import clocks
 from mission_tui.supervisor.host.identity import verify
 
 if TYPE_CHECKING:
@@ -56,7 +61,7 @@ def missed_step(run: RunDir, journal: JournalState) -> float | None:
     """By how much the clock was set since the attempt began, or its restart was decided, while no supervisor lived."""
     restart = journal.restart
     if restart is not None and restart.boot == boot_id():
-        by_s = time.time() + restart.due_boot_s - clocks.boottime() - restart.due_t
+        by_s = time.time() + restart.due_boot_s - boottime() - restart.due_t
         return by_s if abs(by_s) > STEP_S else None
     if journal.outcome is not None or not journal.attempt:
         return None
@@ -64,14 +69,36 @@ def missed_step(run: RunDir, journal: JournalState) -> float | None:
         identity = read_identity(run.attempt(journal.attempt).identity)
         if identity is None or verify(identity.trainer, identity.boot_id).process is None:
             return None
-        by_s = _ahead_s() + clocks.began_at(identity.trainer.start_time) - identity.started_t - journal.stepped_s
+        by_s = _ahead_s() + began_at(identity.trainer.start_time) - identity.started_t - journal.stepped_s
         return by_s if abs(by_s) > MISSED_S else None
     return None
 
 
 def _ahead_s() -> float:
-    return time.time() - clocks.boottime()
+    return time.time() - boottime()
 
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
     return ClockStepped(seq, t, attempt, by_s)
+
+
+TRIES = 3
+
+
+def unix_ahead() -> float:
+    """Seconds to add to a monotonic time. Of a few tries the least interrupted one counts."""
+    tries = []
+    for _ in range(TRIES):
+        before, unix, after = time.monotonic(), time.time(), time.monotonic()
+        tries.append((after - before, unix - (before + after) / 2))
+    return min(tries)[1]
+
+
+def boottime() -> float:
+    """Now, in seconds since the machine came up."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def began_at(start_time: int) -> float:
+    """When a process began, by field 22 of its stat."""
+    return start_time / os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.capacity.replay_memory import replay_size
 from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.health.judge import judge_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
@@ -18,7 +17,7 @@ from mission_tui.fleet.specs.completion import complete
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import as_tables, change, check_live, draft_change, from_tables, resolve
 from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
-from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.sizes import plan_batch, replay_size
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from tests.fleet.resuming import WAS
 
