@@ -130,7 +130,7 @@ async def _nothing_new() -> bool:
     return False
 
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 GPU_METERS = "GPU meters"
 """This duty's failure is in the machine's own note."""
@@ -200,7 +200,7 @@ class Duties:
         self.failed[duty] = news
         said, at = self._journaled.get(duty, ("", 0.0))
         if said != news.why or (known is None and time.monotonic() - at > _AGAIN_S):
-            _log.warning("%s failed: %s", duty, why, exc_info=error)
+            log.warning("%s failed: %s", duty, why, exc_info=error)
             # Before it is written: the journal itself may be what fails.
             self._journaled[duty] = news.why, time.monotonic()
             self._told_done.discard(duty)
