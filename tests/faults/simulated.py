@@ -4,8 +4,8 @@ They write what real ones write, by the same code. A process is a pipe that is c
 supervisor sees of a pidfd. Time passes only while the supervisor waits, so hours take milliseconds.
 
 A trainer is scripted as `tests/supervisor/stub_trainer.py` is, by variables of its order: `STUB_UPDATE_S`, `STUB_KL`,
-`STUB_NAN_FROM`, `STUB_DIES_AT`, `STUB_ENDS_AT`, `STUB_CRASHES_AFTER`, `STUB_DEAF`, `STUB_MUTE` and `STUB_SET_FREE`. A
-command does nothing, and ends after a while if its last word ends with `exit` and a number.
+`STUB_NAN_FROM`, `STUB_DIES_AT`, `STUB_ENDS_AT`, `STUB_CRASHES_AFTER`, `STUB_DEAF`, `STUB_MUTE`, `STUB_RETURNS` and
+`STUB_SET_FREE`. A command does nothing, and ends after a while if its last word ends with `exit` and a number.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
+    Episodes,
     Metric,
     MetricRecord,
     SettingsChanged,
@@ -44,7 +45,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder, read_identity
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.spec_file import read_spec, read_terms
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.launchers.caller import Caller
@@ -180,6 +181,8 @@ class Training:
             manifest = verify_checkpoint(self.run.checkpoints / self.checkpoint)
             self.update, self.timesteps = manifest.update, manifest.timesteps
         self.begun_at = self.update
+        terms = read_terms(self.run.attempt(self.order.attempt).terms)
+        self.until = min(self.spec.run.total_timesteps or sys.maxsize, terms.until_timesteps or sys.maxsize)
         origin = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.order.attempt, time.time(), *origin))
         self.world.after(self.update_s, self._go_on)
@@ -216,8 +219,14 @@ class Training:
         if self.update >= self._scripted("STUB_NAN_FROM"):
             kl = "nan"
         metrics: dict[str, Metric] = {"rollout/ep_rew_mean": self.update / 10, "train/approx_kl": kl}
+        episodes = Episodes()
+        if "STUB_RETURNS" in self.order.env:
+            rate = self.spec.ppo.learning_rate
+            assert isinstance(rate, float)
+            brought = rate * 1e6 + (self.spec.run.seed or 0) % 7
+            episodes, metrics["rollout/rate"] = Episodes(n=1, r=(brought,)), brought
         half_s = self.update_s / 2
-        self._write(lambda seq: UpdateDone(seq, *self._place(), time.time(), half_s, half_s, 64.0, metrics))
+        self._write(lambda seq: UpdateDone(seq, *self._place(), time.time(), half_s, half_s, 64.0, metrics, episodes))
 
     def _scripted_to_end(self) -> bool:
         """Whether this update was its last one; then it has ended."""
@@ -226,9 +235,7 @@ class Training:
         elif self.update == self._scripted("STUB_DIES_AT"):
             self._write(lambda seq: TrainingEnded(seq, *self._place(), time.time(), "failed", "nan", "loss is nan"))
             self._trainer_is_gone(code=1, number=None)
-        elif self.update == self._scripted("STUB_ENDS_AT") or self.timesteps >= (
-            self.spec.run.total_timesteps or sys.maxsize
-        ):
+        elif self.update == self._scripted("STUB_ENDS_AT") or self.timesteps >= self.until:
             self._end("finished")
         else:
             return False

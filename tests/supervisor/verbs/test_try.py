@@ -17,20 +17,21 @@ from mission_tui.ipc.requests import Restore, Try, Undo
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.spec_file import read_spec, read_terms
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 BETTER = ("ppo.learning_rate=0.001",)
 
 
-def try_(lab: Lab, run: str, **words: Any) -> Accepted:
+def try_(lab: RunsRoot, run: str, **words: Any) -> Accepted:
     """Ask for a trial, or for something about the newest one."""
     reply = lab.ask(lambda id_: Try(id=id_, run=run, **words))
     assert isinstance(reply, Accepted)
     return reply
 
 
-def saved(lab: Lab, name: str = "tried", spec: Spec | None = None, update_s: float = 0.01) -> str:
+def saved(lab: RunsRoot, name: str = "tried", spec: Spec | None = None, update_s: float = 0.01) -> str:
     """An ended run with one checkpoint, at update 5 or later."""
     (run,) = lab.launch(1, spec=spec, name=name, STUB_UPDATE_S=str(update_s), STUB_RETURNS="1")
     lab.running(run, 5)
@@ -39,19 +40,19 @@ def saved(lab: Lab, name: str = "tried", spec: Spec | None = None, update_s: flo
     return run
 
 
-def newest(lab: Lab, run: str) -> TrialView:
+def newest(lab: RunsRoot, run: str) -> TrialView:
     return lab.view(run).trials[-1]
 
 
-def judged(lab: Lab, run: str) -> TrialView:
+def judged(lab: RunsRoot, run: str) -> TrialView:
     return lab.wait(run, lambda view: view.trials and view.trials[-1].verdict, 60.0).trials[-1]
 
 
-def events(lab: Lab, run: str) -> list[FleetEvent]:
+def events(lab: RunsRoot, run: str) -> list[FleetEvent]:
     return read_all(lab.dir(run).events, FleetEvent)[0]
 
 
-def branches(lab: Lab, run: str) -> list[RunView]:
+def branches(lab: RunsRoot, run: str) -> list[RunView]:
     return [view for view in lab.snapshot().runs if view.branch_of is not None and view.branch_of.of == run]
 
 
@@ -82,63 +83,60 @@ def test_two_branches_for_each_seed_say_whether_it_helps(lab: Lab) -> None:
     assert told.index(TrialBegun) < told.index(TrialJudged)
 
 
-@pytest.mark.slow
-def test_where_all_checkpoints_are_of_the_trouble_branches_begin_at_the_start(lab: Lab) -> None:
+def test_where_all_checkpoints_are_of_the_trouble_branches_begin_at_the_start(sim: SimulatedLab) -> None:
     """Untrained, as far as the run has got, and it is said; they come to an answer as others do."""
-    run = saved(lab)
-    update = lab.view(run).update
-    lab.kill_supervisor()
-    journal = AppendLog(lab.dir(run).events)
+    run = saved(sim)
+    update = sim.view(run).update
+    sim.kill_supervisor()
+    journal = AppendLog(sim.dir(run).events)
     early = Finding("kl-spike-1-2", "kl-spike", "critical", 2, 2, "s", "c", "a lower rate", advice_set=BETTER)
     journal.append(lambda seq: FindingChanged(seq, 1.0, early))
     journal.close()
-    lab.start()
-    reply = try_(lab, run)
+    sim.start()
+    reply = try_(sim, run)
     assert any("where kl-spike began: the branches begin at the start" in warning for warning in reply.warnings)
-    plan = newest(lab, run).plan
+    plan = newest(sim, run).plan
     assert (plan.checkpoint, plan.from_update, plan.from_timesteps) == ("", 0, 0)
     assert plan.updates >= max(20, update or 0)
-    begun = branches(lab, run)
+    begun = branches(sim, run)
     assert len(begun) == 6
-    assert all(not list(lab.dir(view.id).checkpoints.glob("0*")) or (view.update or 0) > 0 for view in begun)
+    assert all(not list(sim.dir(view.id).checkpoints.glob("0*")) or (view.update or 0) > 0 for view in begun)
     assert all("from the start" in view.origins[0].sentence for view in begun)
-    assert judged(lab, run).verdict is not None
+    assert judged(sim, run).verdict is not None
 
 
-@pytest.mark.slow
-def test_settings_that_change_nothing_make_no_difference(lab: Lab) -> None:
+def test_settings_that_change_nothing_make_no_difference(sim: SimulatedLab) -> None:
     """The branches of a pair are then the same to the last bit, and it is said before."""
-    run = saved(lab)
-    notes = try_(lab, run, assignments=("ppo.gamma=0.99",), budget="4u").notes
+    run = saved(sim)
+    notes = try_(sim, run, assignments=("ppo.gamma=0.99",), budget="4u").notes
     assert "these settings are those that the run has already" in notes
-    verdict = judged(lab, run).verdict
+    verdict = judged(sim, run).verdict
     assert verdict is not None
     assert (verdict.says, verdict.identical) == ("no difference", True)
 
 
-@pytest.mark.slow
-def test_a_supervisor_started_anew_goes_on_with_a_trial(lab: Lab) -> None:
+def test_a_supervisor_started_anew_goes_on_with_a_trial(sim: SimulatedLab) -> None:
     """One dies while branches train and others wait; the next one begins what waits, and journals what they say."""
-    run = saved(lab, update_s=0.1)
-    try_(lab, run, assignments=BETTER, budget="12u")
-    lab.kill_supervisor()
-    lab.start()
-    assert judged(lab, run).verdict is not None
-    assert all(read_terms(lab.dir(view.id).attempt(1).terms).until_timesteps for view in branches(lab, run))
+    run = saved(sim, update_s=0.1)
+    begun = try_(sim, run, assignments=BETTER, budget="12u").runs
+    sim.running(begun[0])
+    sim.kill_supervisor()
+    sim.start()
+    assert judged(sim, run).verdict is not None
+    assert all(read_terms(sim.dir(view.id).attempt(1).terms).until_timesteps for view in branches(sim, run))
 
 
-@pytest.mark.slow
-def test_a_verdict_is_reached_although_all_ended_while_nobody_looked(lab: Lab) -> None:
+def test_a_verdict_is_reached_although_all_ended_while_nobody_looked(sim: SimulatedLab) -> None:
     """Run and branches are over when the next supervisor comes; what was left to do is in the run's journal."""
-    run = saved(lab)
-    made = try_(lab, run, assignments=BETTER, budget="4u").runs
-    judged(lab, run)
-    lab.kill_supervisor()
-    path = lab.dir(run).events
+    run = saved(sim)
+    made = try_(sim, run, assignments=BETTER, budget="4u").runs
+    judged(sim, run)
+    sim.kill_supervisor()
+    path = sim.dir(run).events
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if not line.startswith(b'{"kind":"trial_judged"')))
-    lab.start()
-    trial = judged(lab, run)
+    sim.start()
+    trial = judged(sim, run)
     assert trial.verdict is not None
     assert (trial.verdict.says, len(made)) == ("helps", 6)
 
@@ -168,54 +166,50 @@ def test_the_best_branch_takes_the_place_of_a_run_and_gives_it_back(lab: Lab) ->
     assert lab.wait(best, lambda view: view.state == "ended").name.startswith("tried-try1-advised-")
 
 
-@pytest.mark.slow
-def test_branches_are_discarded_together_and_come_back(lab: Lab) -> None:
+def test_branches_are_discarded_together_and_come_back(sim: SimulatedLab) -> None:
     """Also while they train; what was tried stays in the run's journal."""
-    run = saved(lab, update_s=0.1)
-    try_(lab, run, assignments=BETTER, budget="500u")
-    gone = try_(lab, run, do="discard")
+    run = saved(sim, update_s=0.1)
+    try_(sim, run, assignments=BETTER, budget="500u")
+    gone = try_(sim, run, do="discard")
     assert len(gone.runs) == 6
-    assert branches(lab, run) == []
-    assert newest(lab, run).closed == "discarded"
-    lab.ask(lambda id_: Restore(id=id_, runs=gone.runs))
-    assert len(branches(lab, run)) == 6
+    assert branches(sim, run) == []
+    assert newest(sim, run).closed == "discarded"
+    sim.ask(lambda id_: Restore(id=id_, runs=gone.runs))
+    assert len(branches(sim, run)) == 6
 
 
-@pytest.mark.slow
-def test_an_undone_trial_is_given_up(lab: Lab) -> None:
+def test_an_undone_trial_is_given_up(sim: SimulatedLab) -> None:
     """`u` takes the branches back as it does launches; nothing waits for them then."""
-    run = saved(lab, update_s=0.1)
-    made = try_(lab, run, assignments=BETTER, budget="500u").runs
-    lab.ask(lambda id_: Undo(id=id_, runs=made))
-    lab.wait(run, lambda view: view.trials[-1].closed == "discarded")
+    run = saved(sim, update_s=0.1)
+    made = try_(sim, run, assignments=BETTER, budget="500u").runs
+    sim.ask(lambda id_: Undo(id=id_, runs=made))
+    sim.wait(run, lambda view: view.trials[-1].closed == "discarded")
 
 
-@pytest.mark.slow
-def test_branches_leave_the_cores_to_others(lab: Lab) -> None:
+def test_branches_leave_the_cores_to_others(sim: SimulatedLab) -> None:
     """With every core kept busy by runs of the user's, one branch at a time trains beside them."""
-    run = saved(lab)
-    cores = len(lab.snapshot().host.cpu_cores) or lab.snapshot().host.cores
-    others = [lab.launch(1, STUB_UPDATE_S="0.2")[0] for _ in range(cores)]
+    run = saved(sim)
+    cores = len(sim.snapshot().host.cpu_cores) or sim.snapshot().host.cores
+    others = [sim.launch(1, STUB_UPDATE_S="0.2")[0] for _ in range(cores)]
     for other in others:
-        lab.running(other)
-    try_(lab, run, assignments=BETTER, budget="4u")
-    waits = [view for view in branches(lab, run) if view.state == "queued"]
+        sim.running(other)
+    try_(sim, run, assignments=BETTER, budget="4u")
+    waits = [view for view in branches(sim, run) if view.state == "queued"]
     assert len(waits) == 5
     assert all("waits for a core" in (view.cause or "") for view in waits)
-    assert judged(lab, run).verdict is not None
-    assert all(lab.view(other).state == "running" for other in others)
+    assert judged(sim, run).verdict is not None
+    assert all(sim.view(other).state == "running" for other in others)
 
 
-@pytest.mark.slow
-def test_what_cannot_be_tried_says_why_and_starts_nothing(lab: Lab) -> None:
+def test_what_cannot_be_tried_says_why_and_starts_nothing(sim: SimulatedLab) -> None:
     """One error each: a finding that is not there or advises nothing, settings that no branch can have, no budget."""
-    run = saved(lab)
-    lab.kill_supervisor()
-    journal = AppendLog(lab.dir(run).events)
+    run = saved(sim)
+    sim.kill_supervisor()
+    journal = AppendLog(sim.dir(run).events)
     bare = Finding("stall-1-4", "stall", "warning", 4, 4, "a stall", "a cause", "look at the rewards")
     journal.append(lambda seq: FindingChanged(seq, 1.0, bare))
     journal.close()
-    lab.start()
+    sim.start()
     refusals: list[tuple[dict[str, Any], str]] = [
         ({}, "has no open finding that advises a setting: say with --set"),
         ({"finding": "7"}, "has no finding 7: it has 1 to 1"),
@@ -232,46 +226,44 @@ def test_what_cannot_be_tried_says_why_and_starts_nothing(lab: Lab) -> None:
     ]
     for words, why in refusals:
         with pytest.raises(MissionError, match=why):
-            try_(lab, run, **words)
-    (fresh,) = lab.launch(1, name="fresh")
+            try_(sim, run, **words)
+    (fresh,) = sim.launch(1, name="fresh")
     with pytest.raises(MissionError, match="cannot try fresh: it has no checkpoint to branch from"):
-        try_(lab, fresh, assignments=BETTER)
-    assert not any(isinstance(event, TrialBegun) for event in events(lab, run))
-    assert {view.name for view in lab.snapshot().runs} == {"tried", "fresh"}
+        try_(sim, fresh, assignments=BETTER)
+    assert not any(isinstance(event, TrialBegun) for event in events(sim, run))
+    assert {view.name for view in sim.snapshot().runs} == {"tried", "fresh"}
 
 
-@pytest.mark.slow
-def test_a_second_trial_waits_for_the_first(lab: Lab) -> None:
+def test_a_second_trial_waits_for_the_first(sim: SimulatedLab) -> None:
     """It says which one is under way; two would only disturb one another."""
-    run = saved(lab, update_s=0.1)
-    try_(lab, run, assignments=BETTER, budget="500u")
+    run = saved(sim, update_s=0.1)
+    try_(sim, run, assignments=BETTER, budget="500u")
     with pytest.raises(UsageError, match="tried is being tried already"):
-        try_(lab, run, assignments=BETTER)
+        try_(sim, run, assignments=BETTER)
 
 
-@pytest.mark.slow
-def test_branches_of_a_trial_that_was_never_begun_are_removed(lab: Lab) -> None:
+def test_branches_of_a_trial_that_was_never_begun_are_removed(sim: SimulatedLab) -> None:
     """A supervisor died after it had made them, and before the run's journal said so: nobody was told of them."""
-    run = saved(lab, update_s=0.1)
-    try_(lab, run, assignments=BETTER, budget="500u")
-    lab.kill_supervisor()
-    path = lab.dir(run).events
+    run = saved(sim, update_s=0.1)
+    try_(sim, run, assignments=BETTER, budget="500u")
+    sim.until(lambda: {view.state for view in branches(sim, run)} <= {"running", "queued"})
+    sim.kill_supervisor()
+    path = sim.dir(run).events
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if not line.startswith(b'{"kind":"trial"')))
-    lab.start()
-    until(lambda: not branches(lab, run), 30.0, "the branches are gone")
-    assert not any(isinstance(event, RunCreated) and event.trial for event in events(lab, run))
+    sim.start()
+    sim.until(lambda: not branches(sim, run), what="the branches are gone")
+    assert not any(isinstance(event, RunCreated) and event.trial for event in events(sim, run))
 
 
-@pytest.mark.slow
-def test_a_branch_that_fails_by_itself_is_no_answer(lab: Lab) -> None:
+def test_a_branch_that_fails_by_itself_is_no_answer(sim: SimulatedLab) -> None:
     """With a pair that says nothing three do not remain, and the sentence says why."""
     spec = structs.replace(stub_spec(), run=structs.replace(stub_spec().run, total_timesteps=10**9))
-    run = saved(lab, spec=spec, update_s=0.1)
-    made = try_(lab, run, assignments=BETTER, budget="20u").runs
-    lab.wait(made[0], lambda view: view.state == "running")
-    lab.act("kill", made[0])
-    verdict = judged(lab, run).verdict
+    run = saved(sim, spec=spec, update_s=0.1)
+    made = try_(sim, run, assignments=BETTER, budget="20u").runs
+    sim.wait(made[0], lambda view: view.state == "running")
+    sim.act("kill", made[0])
+    verdict = judged(sim, run).verdict
     assert verdict is not None
     assert verdict.says == "failed"
     assert "control 1 killed" in verdict.why
