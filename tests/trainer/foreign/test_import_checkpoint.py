@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,20 +14,24 @@ import msgspec
 import pytest
 import torch as th
 
+from mission_tui.trainer.foreign.import_checkpoint import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.faults.foreign_zips import Members, members, stock_model, written
+from tests.trainer.forked import forked
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
-MODULE = ("-m", "mission_tui.trainer.foreign.import_checkpoint")
+
+def imported(file: Path, folder: Path, **tables: dict[str, object]) -> tuple[int, dict[str, object]]:
+    """Exit code and last line of the short process, as a fork."""
+    code, said = forked(main, (str(file), str(folder), "--run", "new"), msgspec.json.encode(spec_with(**tables)))
+    return code, json.loads(said.splitlines()[-1])
 
 
-def imported(
-    file: Path, folder: Path, program: tuple[str, str] = MODULE, **tables: dict[str, object]
-) -> tuple[int, dict[str, object]]:
-    """Exit code and last line of the short process."""
-    argv = [sys.executable, *program, str(file), str(folder), "--run", "new"]
-    spec = msgspec.json.encode(spec_with(**tables))
-    done = subprocess.run(argv, input=spec, capture_output=True, check=False, env={**os.environ})
+def imported_anew(file: Path, folder: Path) -> tuple[int, dict[str, object]]:
+    """The same of one that was started anew."""
+    argv = [sys.executable, "-m", "mission_tui.trainer.foreign.import_checkpoint", str(file), str(folder)]
+    spec = msgspec.json.encode(spec_with())
+    done = subprocess.run([*argv, "--run", "new"], input=spec, capture_output=True, check=False, env={**os.environ})
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
@@ -34,7 +39,7 @@ def imported(
 def test_weights_and_moments_come_along_and_training_goes_on(tmp_path: Path) -> None:
     """Parameters, Adam moments and counters equal the file's; a resume goes on from them, and is not called exact."""
     run_dir = new_run(tmp_path / "run", spec_with(run={"total_timesteps": 192}))
-    code, said = imported(written(tmp_path / "foreign.zip", members()), run_dir.checkpoints)
+    code, said = imported_anew(written(tmp_path / "foreign.zip", members()), run_dir.checkpoints)
     assert code == 0, said
     boundary = load_checkpoint(run_dir.checkpoints / "000000064").boundary
     stock = stock_model()
@@ -110,32 +115,29 @@ def test_the_process_that_reads_is_confined(tmp_path: Path) -> None:
     assert done.stdout.split() == (["memory", "file"] if os.getuid() == 0 else ["memory", "file", "process"])
 
 
-UNCONFINED = """
-import resource, sys
-from mission_tui.trainer.foreign.import_checkpoint import main
-lower = resource.setrlimit
-def refuse(what, limits):
-    if what == resource.{name}:
-        raise {error}
-    lower(what, limits)
-resource.setrlimit = refuse
-sys.exit(main())
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("RLIMIT_AS", "ValueError('not allowed to raise maximum limit')"),
-        ("RLIMIT_FSIZE", "OSError(22, 'Invalid argument')"),
-        ("RLIMIT_NPROC", "OverflowError('too large')"),
+        ("RLIMIT_AS", ValueError("not allowed to raise maximum limit")),
+        ("RLIMIT_FSIZE", OSError(22, "Invalid argument")),
+        ("RLIMIT_NPROC", OverflowError("too large")),
     ],
 )
-def test_without_its_limits_the_file_is_not_opened(name: str, error: str, tmp_path: Path) -> None:
+def test_without_its_limits_the_file_is_not_opened(
+    name: str, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the kernel refuses one limit the import ends there, and nothing is written."""
     file = written(tmp_path / "foreign.zip", members())
-    code, said = imported(file, tmp_path / "checkpoints", ("-c", UNCONFINED.format(name=name, error=error)))
+    lower = resource.setrlimit
+
+    def refuse(what: int, limits: tuple[int, int]) -> None:
+        if what == getattr(resource, name):
+            raise error
+        lower(what, limits)
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    code, said = imported(file, tmp_path / "checkpoints")
     assert code == 1
     assert str(said["error"]).startswith("this process cannot be confined; the file was not opened: ")
     assert not (tmp_path / "checkpoints").exists()
