@@ -81,8 +81,8 @@ class Shell:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def typed(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """The same in this process, for words that are refused or that only read: an interpreter for each takes longer
-        than what it does.
+        """The same in this process: an interpreter for each takes ten times as long as what most commands do. Not for
+        what a test is to limit in time, to signal, or to start with other modules than its own.
         """
         out, err = io.StringIO(), io.StringIO()
         with (
@@ -94,9 +94,9 @@ class Shell:
             code = main(words)
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
-    def json(self, *words: str, timeout_s: float = 30.0, code: int = 0) -> Any:
-        """The one document that the command prints with `--json`."""
-        done = self(*words, "--json", timeout_s=timeout_s)
+    def json(self, *words: str, timeout_s: float | None = None, code: int = 0) -> Any:
+        """The one document that the command prints with `--json`; with a limit it is a process of its own."""
+        done = self.typed(*words, "--json") if timeout_s is None else self(*words, "--json", timeout_s=timeout_s)
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout)
 

@@ -20,7 +20,7 @@ def over(quick: Shell, *words: str) -> list[str]:
     for run in runs:
         quick.advancing(run)
     meant = runs if len(runs) == 1 else [str(quick.view(runs[0])["group"])]
-    assert quick("kill", *meant).stdout.split() == runs
+    assert quick.typed("kill", *meant).stdout.split() == runs
     assert len(quick.json("wait", *meant, code=75)["runs"]) == len(runs)
     return runs
 
@@ -29,7 +29,7 @@ def over(quick: Shell, *words: str) -> list[str]:
 def test_two_settings_are_shown_beside_each_other(quick: Shell) -> None:
     """Results with the numbers of the files, what differs by letter, and that one seed proves nothing."""
     first, second = over(quick, "--set", "ppo.gamma=0.9,0.99", "--seed", "1")
-    shown = quick("compare", first, second, "--threshold", "0")
+    shown = quick.typed("compare", first, second, "--threshold", "0")
     assert shown.returncode == 0, shown.stderr
     assert "settings that differ" in shown.stdout
     (gamma,) = [line.split() for line in shown.stdout.splitlines() if line.startswith("ppo.gamma")]
@@ -50,7 +50,7 @@ def test_a_report_is_files_that_can_be_sent_on(quick: Shell, tmp_path: Path) -> 
     """
     runs = over(quick, "--seeds", "3")
     folder = tmp_path / "a" / "report"
-    done = quick("compare", str(quick.view(runs[0])["group"]), "--report", str(folder))
+    done = quick.typed("compare", str(quick.view(runs[0])["group"]), "--report", str(folder))
     assert done.returncode == 0, done.stderr
     assert "A-C" in done.stdout
     assert str(folder / "comparison.md") in done.stderr
@@ -70,7 +70,7 @@ def test_metrics_of_a_group_are_one_table(quick: Shell) -> None:
     """Whose row it is, with which seed and settings; several runs are no document, and no table of twenty rows."""
     runs = over(quick, "--set", "ppo.gamma=0.9,0.99", "--seeds", "2")
     group = str(quick.view(runs[0])["group"])
-    rows = list(csv.DictReader(quick("metrics", group, "--csv").stdout.splitlines()))
+    rows = list(csv.DictReader(quick.typed("metrics", group, "--csv").stdout.splitlines()))
     assert list(rows[0])[:6] == ["run", "name", "seed", "ppo.gamma", "update", "attempt"]
     assert list(dict.fromkeys((row["run"], row["seed"], row["ppo.gamma"]) for row in rows)) == [
         (run, seed, gamma)
@@ -80,9 +80,9 @@ def test_metrics_of_a_group_are_one_table(quick: Shell) -> None:
     assert rows[0]["name"].startswith("gamma0.9-s1-")
     assert len(quick.json("label", group, "+swept")["runs"]) == 4
     assert {tuple(quick.view(run)["labels"]) for run in runs} == {("swept",)}
-    refused = quick("set", group, "ppo.n_epochs=2")
+    refused = quick.typed("set", group, "ppo.n_epochs=2")
     assert (refused.returncode, "none of the 4 runs" in refused.stderr) == (2, True)
-    refused = quick("metrics", group)
+    refused = quick.typed("metrics", group)
     assert (refused.returncode, "these are 4 runs: name one, or give --csv" in refused.stderr) == (2, True)
 
 
@@ -100,7 +100,7 @@ def test_mistakes_are_named_and_change_nothing(quick: Shell) -> None:
         ("clone", "@last", "--yes"): "--yes belongs to --exact",
     }
     for words, said in mistakes.items():
-        done = quick(*words)
+        done = quick.typed(*words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert said in done.stderr
 
@@ -109,7 +109,7 @@ def test_an_exact_clone_without_a_terminal_needs_yes(quick: Shell) -> None:
     """What is no longer the same is on stderr, or in the document of a verdict, with exit code 2; `--yes` starts it."""
     (run,) = over(quick)
     (quick.root / run / "attempts" / "1" / "provenance.json").unlink(missing_ok=True)
-    refused = quick("clone", run, "--exact")
+    refused = quick.typed("clone", run, "--exact")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "provenance: not recorded -> not compared" in refused.stderr
     assert "add --yes" in refused.stderr

@@ -42,10 +42,10 @@ def test_contradictory_words_are_refused_before_anything_is_asked(
     shell: Shell, words: tuple[str, ...], complaint: str
 ) -> None:
     """A mark needs a run, and one deed at a time is done; no supervisor is started to find that out."""
-    done = shell("findings", *words)
+    done = shell.typed("findings", *words)
     assert done.returncode == 2
     assert complaint in done.stderr
-    assert shell("supervisor", "status").returncode == 69
+    assert shell.typed("supervisor", "status").returncode == 69
 
 
 @pytest.mark.slow
@@ -53,8 +53,8 @@ def test_contradictory_words_are_refused_before_anything_is_asked(
 def test_a_replay_tells_what_was_judged_live(quick: Shell) -> None:
     """Id, severity, words and evidence of an ended run are the same from its files; also for all runs at once."""
     run = hot(quick)
-    quick("stop", run)
-    quick("wait", run)
+    quick.typed("stop", run)
+    quick.typed("wait", run)
     live = findings(quick, run)
     assert {it["rule"] for it in live} >= {"kl-persistent"}
     assert findings(quick, run, "--replay") == live
@@ -62,7 +62,7 @@ def test_a_replay_tells_what_was_judged_live(quick: Shell) -> None:
     assert entry["findings"] == live
     quick.launch("tiny", "--seeds", "2", "--group", "pair")
     assert [entry["findings"] for entry in quick.json("findings", "pair", "--replay")["runs"]] == [[], []]
-    assert live[0]["sentence"] in quick("findings", run, "--replay").stdout
+    assert live[0]["sentence"] in quick.typed("findings", run, "--replay").stdout
 
 
 @pytest.mark.slow
@@ -70,16 +70,16 @@ def test_a_replay_tells_what_was_judged_live(quick: Shell) -> None:
 def test_a_replay_says_what_it_cannot_read(quick: Shell) -> None:
     """A damaged line and a spec that is gone are said on stderr; what is left is judged."""
     run = hot(quick)
-    quick("stop", run)
-    quick("wait", run)
+    quick.typed("stop", run)
+    quick.typed("wait", run)
     path = quick.root / run / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:3], '{"seq":4,"kind":"upd\n', *lines[4:]]))
-    done = quick("findings", run, "--replay", "--json")
+    done = quick.typed("findings", run, "--replay", "--json")
     assert "metrics.jsonl" in done.stderr
     assert json.loads(done.stdout)["findings"]
     (quick.root / run / "spec.toml").write_text("not toml")
-    done = quick("findings", run, "--replay", "--json")
+    done = quick.typed("findings", run, "--replay", "--json")
     assert "attempt 1 is not judged" in done.stderr
     assert json.loads(done.stdout)["findings"] == []
 
@@ -96,13 +96,13 @@ def test_marks_are_shown_and_taken_back(quick: Shell) -> None:
 
     check("stop", quick.json("findings", run, "--acknowledge", one))
     assert (state(), state("--replay")) == ("acknowledged", "acknowledged")
-    assert quick("findings", run, "--silence", "kl-persistent").stdout.split() == [run]
+    assert quick.typed("findings", run, "--silence", "kl-persistent").stdout.split() == [run]
     assert state() == "silenced"
-    quick("findings", run, "--unmute", "kl-persistent")
+    quick.typed("findings", run, "--unmute", "kl-persistent")
     assert state() == "acknowledged"
-    done = quick("findings", run, "--silence", "kl-persistnt")
+    done = quick.typed("findings", run, "--silence", "kl-persistnt")
     assert (done.returncode, "kl-persistent" in done.stderr) == (2, True)
-    assert quick("findings", run, "--acknowledge", "kl-9").returncode == 2
+    assert quick.typed("findings", run, "--acknowledge", "kl-9").returncode == 2
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_an_advice_is_applied_as_a_resume_is(quick: Shell) -> None:
     """Without a checkpoint from before it is refused with the reason, and the run goes on as it was."""
     run = hot(quick)
     one = findings(quick, run)[0]["id"]
-    done = quick("findings", run, "--apply", one)
+    done = quick.typed("findings", run, "--apply", one)
     assert done.returncode == 1
     assert "no checkpoint from before" in done.stderr
     assert quick.view(run)["attempt"] == 1
