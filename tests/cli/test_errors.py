@@ -50,7 +50,7 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
 
 def test_a_group_without_a_verb_shows_its_help(shell: Shell) -> None:
     """`mission-tui supervisor` lists what it can do, as a usage error."""
-    done = shell("supervisor")
+    done = shell.typed("supervisor")
     assert done.returncode == 2
     assert "with-runs" in done.stderr or "stop" in done.stderr
     assert done.stdout == ""
@@ -58,7 +58,7 @@ def test_a_group_without_a_verb_shows_its_help(shell: Shell) -> None:
 
 def test_usage_errors_point_to_the_help_of_their_verb(shell: Shell) -> None:
     """An unknown option names the command whose help lists the known ones."""
-    assert "see mission-tui status --help" in shell("status", "--nosuch").stderr
+    assert "see mission-tui status --help" in shell.typed("status", "--nosuch").stderr
 
 
 def test_the_version_is_that_of_the_package(shell: Shell) -> None:

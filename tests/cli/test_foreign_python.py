@@ -36,8 +36,8 @@ def test_a_venv_without_mission_tui_trains(shell: Shell) -> None:
     steps = ("--set", "run.total_timesteps=512", "--set", "env.id=mine:Mine-v0", "--set", "env.vec=workers")
     words = (*OWN, *steps, "--set", "env.n_workers=2")
     (run,) = shell.json("launch", "tiny", *words, "--wait", timeout_s=100)["runs"]
-    assert run["outcome"] == "finished", shell("logs", run["id"]).stdout
-    log = shell("logs", run["id"]).stdout
+    assert run["outcome"] == "finished", shell.typed("logs", run["id"]).stdout
+    log = shell.typed("logs", run["id"]).stdout
     assert f"prefix {shell.cwd / 'venv'} lent {shell.cwd}" in log.replace(f"{shell.cwd}/.local", str(shell.cwd))
     assert f"own {shell.cwd / 'venv'}" in log
     assert shell.json("evaluate", run["id"], "--episodes", "2", timeout_s=60)["episodes"] == 2
@@ -114,11 +114,11 @@ def test_check_of_the_clients_own_python_prints_every_step_and_leaves_nothing(sh
 @pytest.mark.slow
 def test_check_of_a_command_looks_without_running_it(shell: Shell) -> None:
     """Program, folder and env_file; exit code 78 for what is not there."""
-    assert shell("check", "--", "touch", "ran").returncode == 0
+    assert shell.typed("check", "--", "touch", "ran").returncode == 0
     assert not (shell.cwd / "ran").exists()
-    done = shell("check", "--", "no-such-program")
+    done = shell.typed("check", "--", "no-such-program")
     assert done.returncode == 78
     assert "run.command: there is no program 'no-such-program' on the PATH" in done.stdout
-    done = shell("check", "--set", "run.env_file=secrets.env", "--", "true")
+    done = shell.typed("check", "--set", "run.env_file=secrets.env", "--", "true")
     assert done.returncode == 78
     assert "run.env_file: cannot read" in done.stdout

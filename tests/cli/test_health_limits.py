@@ -43,7 +43,7 @@ def test_a_launch_freezes_the_limits(quick: Shell) -> None:
     assert 'profile = "default"' in text
     assert "[keep.health.stall]\nevery = 4\n" in text
     assert '[keep.health.kl-persistent]\nact = "stop"\n' in text
-    quick("kill", run)
+    quick.typed("kill", run)
 
 
 def test_presets_show_says_what_is_in_force(own: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -303,8 +303,8 @@ def test_a_run_is_written_as_a_page(quick: Shell, tmp_path: Path) -> None:
     path = tmp_path / "run.html"
     check("report", quick.json("report", run, "--html", str(path)))
     assert run in path.read_text(encoding="utf-8")
-    assert quick("--readonly", "report", run, "--html", str(path)).stdout.strip() == str(path)
-    wrong = quick("report", run, "--html", str(tmp_path / "x.html"), "--metric", "train/nothing")
+    assert quick.typed("--readonly", "report", run, "--html", str(path)).stdout.strip() == str(path)
+    wrong = quick.typed("report", run, "--html", str(tmp_path / "x.html"), "--metric", "train/nothing")
     assert (wrong.returncode, (tmp_path / "x.html").exists()) == (2, False)
     assert "they have" in wrong.stderr
     both = quick.typed("report", run, "--html", str(path), "--no-film", "--film", str(path))

@@ -124,7 +124,7 @@ def test_documents_about_a_run(shell: Shell) -> None:
     check("clean", shell.json("clean"))
     check("prune", shell.json("prune", "--older", "0m"))
     check("rm", shell.json("rm", run))
-    for line in shell("logs", run, "--json").stdout.splitlines():
+    for line in shell.typed("logs", run, "--json").stdout.splitlines():
         check("logs", json.loads(line))
     check("kill", shell.json("kill", *shell.launch("tiny")))
     check("supervisor stop", shell.json("supervisor", "stop"))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.mark.slow
 def test_a_set_becomes_one_group_of_runs(quick: Shell) -> None:
     """`launch pair` makes both of the set's presets, in one group, and prints a line for each."""
-    done = quick("launch", "pair", "--name", "both")
+    done = quick.typed("launch", "pair", "--name", "both")
     assert done.returncode == 0, done.stderr
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["both-1", "both-2"]
     views = quick.json("status")["runs"]
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_the_waiting_and_not_the_run(quick: Shell) -> None:
 def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
     """`--dry-run` starts nothing, not even a supervisor; as a document it names every run and what differs."""
     sweep = ("launch", "tiny", "--set", "ppo.learning_rate=1e-4,3e-4", "--seeds", "2")
-    done = quick(*sweep, "--dry-run")
+    done = quick.typed(*sweep, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "4 runs, group tiny-" in done.stderr
     assert "ppo.learning_rate" in done.stderr
@@ -91,6 +91,6 @@ def test_a_sweep_is_said_before_it_starts(quick: Shell) -> None:
 def test_a_dry_run_is_refused_where_the_launch_would_be(quick: Shell) -> None:
     """A file in place of the runs root has no price that means anything."""
     quick.root.write_text("", encoding="utf-8")
-    done = quick("launch", "tiny", "--dry-run")
+    done = quick.typed("launch", "tiny", "--dry-run")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.timeout(60)
 @pytest.mark.slow
 def test_waiting_for_a_command_ends_as_it_ends(quick: Shell) -> None:
     """0 for one that exits 0, 1 for one that does not; nothing that was not reported is shown as a number."""
-    assert quick("launch", "--name", "good", "--wait", "--", "sh", "-c", "exit 0").returncode == 0
-    done = quick("launch", "--name", "bad", "--wait", "--json", "--", "sh", "-c", "echo why; exit 3")
+    assert quick.typed("launch", "--name", "good", "--wait", "--", "sh", "-c", "exit 0").returncode == 0
+    done = quick.typed("launch", "--name", "bad", "--wait", "--json", "--", "sh", "-c", "echo why; exit 3")
     assert done.returncode == 1
     (run,) = json.loads(done.stdout)["runs"]
     assert (run["name"], run["outcome"], run["kind"], run["cause"]) == ("bad", "failed", "exit", "exit code 3: why")
@@ -31,9 +31,9 @@ def test_options_after_the_dashes_are_the_commands_own(quick: Shell) -> None:
     """`--json`, `-n` and a second `--` reach the command as they are."""
     script = "import sys; print(sys.argv[1:])"
     words = ["-n", "5", "--json", "--", "--set", "a=b"]
-    done = quick("launch", "--name", "own", "--wait", "--", sys.executable, "-c", script, *words)
+    done = quick.typed("launch", "--name", "own", "--wait", "--", sys.executable, "-c", script, *words)
     assert done.returncode == 0, done.stderr
-    assert quick("logs", "own").stdout.strip() == str(words)
+    assert quick.typed("logs", "own").stdout.strip() == str(words)
 
 
 @pytest.mark.slow
@@ -41,9 +41,9 @@ def test_copies_and_values_make_several_runs_of_a_command(quick: Shell) -> None:
     """As they do of a preset; each is told its own seed."""
     script = 'echo "$MISSION_TUI_SEED $LEVEL"'
     words = ("--seeds", "2", "--set", "run.env.LEVEL='7'")
-    done = quick("launch", "--name", "both", *words, "--wait", "--", "sh", "-c", script)
+    done = quick.typed("launch", "--name", "both", *words, "--wait", "--", "sh", "-c", script)
     assert done.returncode == 0, done.stderr
-    assert [quick("logs", f"both-{n}").stdout for n in (1, 2)] == ["1 7\n", "2 7\n"]
+    assert [quick.typed("logs", f"both-{n}").stdout for n in (1, 2)] == ["1 7\n", "2 7\n"]
 
 
 HOOK = str(Path(mission_tui.__file__).with_name("hook.py"))
@@ -83,7 +83,7 @@ def test_a_command_that_cannot_be_run_leaves_nothing(
     quick: Shell, words: tuple[str, ...], code: int, said: str
 ) -> None:
     """One line on stderr, and no run directory."""
-    done = quick("launch", *words)
+    done = quick.typed("launch", *words)
     assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
     assert said in done.stderr
     assert not quick.root.exists() or not list(quick.root.glob("2*"))
@@ -97,9 +97,9 @@ def test_an_interpreter_that_cannot_train_is_named(quick: Shell) -> None:
     python = venv / "bin" / "python"
     python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.base_prefix}/bin/python3 -I -S "$@"\n')
     python.chmod(0o755)
-    done = quick("launch", "tiny", "--set", "run.python=venv/bin/python")
+    done = quick.typed("launch", "tiny", "--set", "run.python=venv/bin/python")
     assert done.returncode == 78
     assert "cannot train: it has no torch; pip install 'torch>=" in done.stderr
-    done = quick("launch", "--set", "run.python=venv/bin/python", "--wait", "--", "python", "-c", "print('own')")
+    done = quick.typed("launch", "--set", "run.python=venv/bin/python", "--wait", "--", "python", "-c", "print('own')")
     assert done.returncode == 0, done.stderr
-    assert quick("logs", "@last").stdout == "own\n"
+    assert quick.typed("logs", "@last").stdout == "own\n"

@@ -204,7 +204,7 @@ def test_a_preset_file_is_opened_safely(clone: Path, tmp_path: Path) -> None:
 def test_a_launch_says_it_on_stderr_and_in_its_document(quick: Shell) -> None:
     """Before the run begins, and with the runs that were started."""
     (quick.cwd / "presets" / "theirs.toml").write_text(COMMAND)
-    done = quick("launch", "theirs", "--json", "--wait")
+    done = quick.typed("launch", "theirs", "--json", "--wait")
     assert "preset theirs comes from ./presets/theirs.toml and names its own code: command touch ran" in done.stderr
     (code,) = json.loads(done.stdout)["own_code"]
     assert (code["kind"], code["value"]) == ("command", "touch ran")

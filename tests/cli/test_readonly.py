@@ -122,21 +122,21 @@ def test_looking_at_ones_own_files_starts_no_supervisor(quick: Shell) -> None:
     """With a verb, `--readonly` reads files whoever's they are."""
     (run,) = quick.launch("tiny")
     quick.advancing(run)
-    quick("supervisor", "stop")
-    done = quick("--readonly", "status", "--json")
+    quick.typed("supervisor", "stop")
+    done = quick.typed("--readonly", "status", "--json")
     (view,) = json.loads(done.stdout)["runs"]
     assert (view["id"], view["state"]) == (run, "running")
     assert json.loads(done.stdout)["supervisor"]["pid"] is None
-    assert quick("supervisor", "status").returncode == 69
-    refused = quick("--readonly", "findings", run, "--silence", "kl-persistent")
+    assert quick.typed("supervisor", "status").returncode == 69
+    refused = quick.typed("--readonly", "findings", run, "--silence", "kl-persistent")
     assert refused.returncode == 2
     assert "nothing can be changed" in refused.stderr
-    assert quick("stop", run).returncode == 0
+    assert quick.typed("stop", run).returncode == 0
 
 
 def test_readonly_names_the_verbs_that_it_is_for(quick: Shell) -> None:
     """With one that changes something it is a mistake."""
-    done = quick("--readonly", "launch", "tiny")
+    done = quick.typed("--readonly", "launch", "tiny")
     assert done.returncode == 2
     assert "works only with the screen (no verb) and with " in done.stderr
     assert {"status", "top", "logs", "replay"} <= {word.strip(" ,") for word in done.stderr.split()}

@@ -51,16 +51,16 @@ def test_looking_reads_the_files_and_says_so(
     """No supervisor is started, nothing is written, nothing runs; every run is shown as foreign."""
     before = sorted(shell.root.rglob("*"))
     for words in (("status",), ("findings",), ("metrics", "failed"), ("logs", "failed"), ("--readonly", "status")):
-        looked = shell(*words)
+        looked = shell.typed(*words)
         assert looked.returncode == 0, (words, looked.stderr)
-    document = json.loads(shell("status", "--json").stdout)
+    document = json.loads(shell.typed("status", "--json").stdout)
     assert sorted(view["id"] for view in document["runs"]) == sorted(received.made)
     assert all("foreign" in view["flags"] for view in document["runs"])
-    said = shell("status").stderr
+    said = shell.typed("status").stderr
     assert "does not carry your seal" in said
     assert "mission-tui adopt --all" in said
     for words in (("launch", "tiny"), ("resume", "failed"), ("evaluate", "failed"), ("check", "tiny"), ("clean",)):
-        acted = shell(*words)
+        acted = shell.typed(*words)
         assert acted.returncode == 2, (words, acted.stderr)
         assert "shown read-only" in acted.stderr
     assert sorted(shell.root.rglob("*")) == before
@@ -89,16 +89,16 @@ def test_after_adoption_the_same_root_works(
     shell: Shell, received: ForeignRoot, bystanders: list[subprocess.Popen[bytes]]
 ) -> None:
     """The sheet names what would run; `--trust` takes it, and the root is this user's from then on."""
-    sheet = shell("adopt", "failed")
+    sheet = shell.typed("adopt", "failed")
     assert sheet.returncode == 0
     assert f"touch {received.marks / 'failed-order'}" in sheet.stdout
     assert "CartPole-v1" in sheet.stdout
     assert "nothing was adopted" in sheet.stderr
-    assert "does not carry your seal" in shell("status").stderr
+    assert "does not carry your seal" in shell.typed("status").stderr
     adopted = shell.json("adopt", "queued", "failed", "--trust")
     assert (adopted["adopted"], len(adopted["runs"])) == (True, 2)
     until(lambda: "queued-order" in received.ran(), 20, "the adopted run begins")
-    assert "does not carry your seal" not in shell("status").stderr
+    assert "does not carry your seal" not in shell.typed("status").stderr
     flags = {view["name"]: view["flags"] for view in shell.json("status")["runs"]}
     assert "foreign" not in flags["failed"]
     assert "foreign" in flags["unbegun"]
@@ -112,7 +112,7 @@ def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:
     shell.root.mkdir(exist_ok=True)
     (shell.root / ".gitignore").write_text("*\n")
     (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
-    assert "does not carry your seal" not in shell("status").stderr
+    assert "does not carry your seal" not in shell.typed("status").stderr
     until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
 
 
@@ -123,10 +123,10 @@ def test_a_secret_that_cannot_be_used_keeps_nobody_from_looking(shell: Shell, re
     key.parent.mkdir(parents=True)
     key.write_bytes(b"x")
     for words in (("status",), ("paths",), ("findings",), ("--readonly", "status")):
-        looked = shell(*words)
+        looked = shell.typed(*words)
         assert looked.returncode == 0, (words, looked.stderr)
-    assert "which seals your runs, is not a file of yours" in shell("status").stderr
-    acted = shell("resume", "failed")
+    assert "which seals your runs, is not a file of yours" in shell.typed("status").stderr
+    acted = shell.typed("resume", "failed")
     assert acted.returncode == 2
     assert "which seals your runs, is not a file of yours" in acted.stderr
     assert received.ran() == []

@@ -32,14 +32,14 @@ def test_paths_and_status_name_the_other_live_roots(quick: Shell, other: Shell) 
     """`paths` starts nothing and names them; `--all-roots` shows the runs of each; a stopped one is not named."""
     named = {"root": str(other.root), "live": 1}
     until(lambda: named in quick.json("paths")["elsewhere"], 20, "the other root is named")
-    assert f"{other.root} (1 run)" in quick("paths").stdout
+    assert f"{other.root} (1 run)" in quick.typed("paths").stdout
     assert not (quick.root / ".supervisor").exists()
     until(lambda: named in quick.json("status")["elsewhere"], 20, "the supervisor has seen it")
-    assert f"{other.root} (1 run)" in quick("status").stderr
+    assert f"{other.root} (1 run)" in quick.typed("status").stderr
     by_root = {each["runs_root"]: each for each in quick.json("status", "--all-roots")["roots"]}
     assert {str(quick.root), str(other.root)} <= set(by_root)
     assert [run["name"] for run in by_root[str(other.root)]["runs"]] == ["theirs"]
-    assert "theirs" in quick("status", "--all-roots").stdout
+    assert "theirs" in quick.typed("status", "--all-roots").stdout
     other("supervisor", "stop", "--with-runs")
     assert named["root"] not in [each["root"] for each in quick.json("paths")["elsewhere"]]
 
@@ -53,7 +53,7 @@ def test_status_on_a_terminal_names_roots_in_which_runs_ended(quick: Shell, othe
     until(noted.is_file, 20, "the end is noted")
     said = f"1 run ended elsewhere since you last looked: mission-tui --runs-dir {other.root}"
     assert said in on_terminal(quick, "status")
-    assert said not in quick("status").stderr
+    assert said not in quick.typed("status").stderr
     assert f"--runs-dir {other.root}" not in on_terminal(other, "status")
     assert said not in on_terminal(quick, "status")
 
@@ -75,7 +75,7 @@ def on_terminal(shell: Shell, *words: str) -> str:
 
 def test_all_roots_is_asked_for_alone(quick: Shell) -> None:
     """With a run it would not be clear whose."""
-    done = quick("status", "--all-roots", "@last")
+    done = quick.typed("status", "--all-roots", "@last")
     assert done.returncode == 2
     assert "--all-roots" in done.stderr
 

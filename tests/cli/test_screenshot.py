@@ -24,7 +24,7 @@ def test_the_screen_is_drawn_without_a_terminal(quick: Shell, tmp_path: Path) ->
         said = " ".join(ElementTree.parse(path).getroot().itertext())
         assert "first" in said
         assert shown in said
-    done = quick("--readonly", "screenshot", "--out", str(path))
+    done = quick.typed("--readonly", "screenshot", "--out", str(path))
     assert (done.returncode, done.stdout.strip()) == (0, str(path)), done.stderr
 
 

@@ -159,8 +159,11 @@ def test_what_truly_helps_is_found_what_falls_behind_is_stopped_and_the_winner_i
         assert list((quick.root / run / "checkpoints").glob("0*"))
     assert search["confirmation"]["says"] == "better", search["confirmation"]
     assert len(views) == 1 + 10 + 6
-    assert "to keep it: mission-tui presets save tiny tiny-best --set ppo." in quick("search", "--show", "hunt").stdout
-    again = quick("search", "tiny", *RATE, "--name", "hunt")
+    assert (
+        "to keep it: mission-tui presets save tiny tiny-best --set ppo."
+        in quick.typed("search", "--show", "hunt").stdout
+    )
+    again = quick.typed("search", "tiny", *RATE, "--name", "hunt")
     assert (again.returncode, "choose another --name" in again.stderr) == (2, True)
     more = quick.json("search", "--continue", "hunt", "--trials", "11", "--wait", timeout_s=120)["search"]
     assert (len(more["trials"]), more["trials"][:10]) == (11, trials)
@@ -187,7 +190,7 @@ def test_a_search_of_which_every_trial_fails_gives_up_and_says_why(quick: Shell)
 def test_a_search_that_is_stopped_leaves_its_trials_and_takes_them_up_again(quick: Shell) -> None:
     """`stop` of the whole group ends driver and trials; `--continue` resumes these, and none is counted as failed."""
     words = ("--set", "run.total_timesteps=25600", "--trials", "2", "-j", "2", "--confirm", "0", "--name", "hunt")
-    assert quick("search", "tiny", *RATE, *words).returncode == 0
+    assert quick.typed("search", "tiny", *RATE, *words).returncode == 0
     until(lambda: len([view for view in quick.views() if view["update"]]) >= 2, 60, "two trials advance")
     assert quick.typed("stop", "hunt").returncode == 0  # an interpreter of its own might come after their end
     until(lambda: all(view["state"] == "ended" for view in quick.views()), 60, "all have ended")

@@ -10,10 +10,10 @@ from tests.waiting import until
 
 def test_nobody_is_started_by_asking(quick: Shell) -> None:
     """`supervisor status` and `stop` without a supervisor say so and start none: 69, and 0 for what is so already."""
-    asked = quick("supervisor", "status")
+    asked = quick.typed("supervisor", "status")
     assert asked.returncode == 69
     assert "no supervisor" in asked.stderr
-    assert quick("supervisor", "stop").returncode == 0
+    assert quick.typed("supervisor", "stop").returncode == 0
     assert not quick.root.exists()
 
 
@@ -23,8 +23,8 @@ def test_the_first_client_starts_one_and_stop_ends_it(quick: Shell) -> None:
     quick.json("status")
     pid = quick.json("supervisor", "status")["pid"]
     assert [process.pid for process in quick.processes() if "mission_tui.supervisor" in process.cmdline()] == [pid]
-    assert quick("supervisor", "stop").returncode == 0
-    assert quick("supervisor", "status").returncode == 69
+    assert quick.typed("supervisor", "stop").returncode == 0
+    assert quick.typed("supervisor", "status").returncode == 69
 
 
 @pytest.mark.slow
@@ -34,7 +34,7 @@ def test_runs_outlive_the_supervisor_unless_told_otherwise(quick: Shell) -> None
     (run,) = quick.launch("tiny")
     quick.advancing(run)
     trainer = quick.view(run)["pids"]["trainer"]
-    assert quick("supervisor", "stop").returncode == 0
+    assert quick.typed("supervisor", "stop").returncode == 0
     assert until(lambda: quick.view(run)["pids"]["trainer"], 5, "the next supervisor found the trainer") == trainer
     ended = quick.json("supervisor", "stop", "--with-runs", timeout_s=90)
     assert [it["id"] for it in ended["runs"]] == [run]

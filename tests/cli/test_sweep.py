@@ -29,13 +29,13 @@ def test_a_stopped_sweep_is_resumed_with_those_that_had_not_begun(quick: Shell) 
     """Two of them were still queued: the answer says that they wait again, and they begin in their turn."""
     runs = quick.launch("tiny", "--seeds", "3", "-j", "1", "--group", "rates")
     quick.advancing(runs[0])
-    assert quick("stop", "rates").returncode == 0
+    assert quick.typed("stop", "rates").returncode == 0
     until(lambda: [quick.view(run)["outcome"] for run in runs] == ["stopped", "killed", "killed"], 20)
-    done = quick("resume", "rates")
+    done = quick.typed("resume", "rates")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == runs
     assert done.stderr.count(" never began, and waits in the queue again: it waits for its group") == 2
-    assert quick("stop", runs[0]).returncode == 0
+    assert quick.typed("stop", runs[0]).returncode == 0
     quick.advancing(runs[1])
     assert [quick.view(run)["state"] for run in runs] == ["ended", "running", "queued"]
     assert quick.view(runs[1])["attempt"] == 1

@@ -136,7 +136,7 @@ def test_the_series_of_a_run_is_csv(quick: Shell) -> None:
     begun = time.time()
 
     def whole() -> list[dict[str, str]]:
-        lines = quick("top", "--csv", "--last", "20s").stdout.splitlines()
+        lines = quick.typed("top", "--csv", "--last", "20s").stdout.splitlines()
         assert lines[0].startswith("t,what,id,name,busy_min,busy_mean,busy_max,power_w,cpu_percent,starting,rollout")
         rows = list(csv.DictReader(lines))
         mine = [row for row in rows if row["id"] == run and float(row["t"]) > begun]
@@ -148,7 +148,7 @@ def test_the_series_of_a_run_is_csv(quick: Shell) -> None:
     shares = [sum(float(row[phase]) for phase in ("rollout", "update")) for row in rows if row["id"] == run]
     assert max(shares) > 50.0
     assert any(row["what"] == "host" and 0.0 <= float(row["cpu_percent"]) <= 100.0 for row in rows)
-    assert quick("top", "--csv", "--json").returncode == 2
+    assert quick.typed("top", "--csv", "--json").returncode == 2
 
 
 def test_the_state_is_the_word_of_the_screen() -> None:

@@ -39,7 +39,7 @@ def test_a_killed_tracker_costs_a_command_nothing_and_the_rest_follows(shell: Sh
     (shell.cwd / "train.py").write_text(SCRIPT, encoding="utf-8")
     shell.environ["WANDB_API_KEY"] = KEY
     command = ("--name", "mine", "--set", "run.track=tensorboard", "--", sys.executable, "train.py")
-    (run,) = (it["id"] for it in json.loads(shell("launch", "--json", *command).stdout)["runs"])
+    (run,) = (it["id"] for it in json.loads(shell.typed("launch", "--json", *command).stdout)["runs"])
     folder = shell.root / run
     state = folder / "track-tensorboard.json"
     until(lambda: state.exists() and json.loads(state.read_bytes()).get("seq", 0) >= 5, 60, "some of it is passed on")
@@ -85,7 +85,7 @@ def tracker_of(folder: Path) -> int:
 def test_a_tracker_that_is_not_installed_is_refused_before_anything_starts(shell: Shell, tmp_path: Path) -> None:
     """One sentence names the package and how it is installed; no run is made."""
     shell.environ["PYTHONPATH"] = search_path_without(("wandb",), tmp_path / "without")
-    refused = shell("launch", "cartpole", "--set", "run.track=wandb")
+    refused = shell.typed("launch", "cartpole", "--set", "run.track=wandb")
     assert refused.returncode == 78
     assert "run.track = 'wandb': wandb is not installed; in the folder of mission-tui: pip install" in refused.stderr
     assert not list(shell.root.glob("2*"))

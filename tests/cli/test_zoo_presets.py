@@ -11,7 +11,7 @@ from tests.shell import Shell
 
 def test_they_are_listed_when_asked_for(shell: Shell) -> None:
     """`presets` says in one line how many there are; `--zoo` lists them with what each needs."""
-    plain, zoo = shell("presets").stdout, shell("presets", "--zoo").stdout
+    plain, zoo = shell.typed("presets").stdout, shell.typed("presets", "--zoo").stdout
     assert "of the RL zoo's table, such as zoo-halfcheetah: mission-tui presets --zoo" in plain
     assert not [line for line in plain.splitlines() if line.split()[:1] == ["zoo-halfcheetah"]]
     assert "HalfCheetah-v4 as tuned in the RL zoo (extra `envs`)" in zoo
@@ -32,6 +32,6 @@ def test_a_sample_of_them_trains(shell: Shell) -> None:
     found = shell.json("check", *sample, timeout_s=170)
     assert found["ok"], found
     if importlib.util.find_spec("minigrid") is None:
-        missing = shell("check", "zoo-minigrid-unlock")
+        missing = shell.typed("check", "zoo-minigrid-unlock")
         assert missing.returncode == 78
         assert "module 'minigrid' is not installed; pip install minigrid" in missing.stdout

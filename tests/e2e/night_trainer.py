@@ -1,4 +1,5 @@
-"""The trainer of a night: the scripted one where a run's `STUB_UPDATE_S` is set, the real one for everybody else.
+"""The trainer of a night: the scripted one where a run's `STUB_UPDATE_S` is set, the real one for everybody else, which
+takes no core of its own.
 
 As the real one does, the scripted one outlives a full disk.
 """
@@ -33,4 +34,4 @@ if __name__ == "__main__":
     if "STUB_UPDATE_S" in os.environ:
         stub_trainer.StubTrainer = Patient  # type: ignore[misc]
         sys.exit(stub_trainer.main(sys.argv[1:], os.environ))
-    runpy.run_module("mission_tui.trainer", run_name="__main__", alter_sys=True)
+    runpy.run_module("tests.unhurried_trainer", run_name="__main__", alter_sys=True)

@@ -156,7 +156,7 @@ class Night:
 
     def kill_supervisor(self) -> None:
         """SIGKILL; the next client starts another."""
-        pid = self.fleet.json("supervisor", "status")["pid"]
+        pid = self.fleet.json("supervisor", "status", timeout_s=30)["pid"]
         psutil.Process(pid).kill()
         until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
@@ -253,14 +253,14 @@ def test_in_the_morning_every_number_agrees_with_the_files(night: tuple[Night, b
         person.look_and_drop()
         if drop == DROPS // 4 and mounted:
             ballast = fill(fleet.cwd)
-            until(lambda: fleet.json("status")["host"]["disk_full"], 30, "the disk is full")
+            until(lambda: fleet.json("status", timeout_s=30)["host"]["disk_full"], 30, "the disk is full")
             ballast.unlink()
-            until(lambda: not fleet.json("status")["host"]["disk_full"], 30, "there is room again")
+            until(lambda: not fleet.json("status", timeout_s=30)["host"]["disk_full"], 30, "there is room again")
         elif drop == DROPS // 2:
             install(tmp_path / "site", "2.0.0")
         elif drop == 3 * DROPS // 4:
             person.kill_supervisor()
-    assert fleet.json("status")["supervisor"]["version"] == "2.0.0"
+    assert fleet.json("status", timeout_s=30)["supervisor"]["version"] == "2.0.0"
     ending = ("short", "sick", "broken")
     until(lambda: all(accounts(fleet.root)[name].over for name in ending), 30 + 10 * DROPS, "three runs ended")
     until(lambda: accounts(fleet.root)["flaky"].restarts, 60, "one run was restarted")
@@ -292,7 +292,7 @@ def test_in_the_morning_every_number_agrees_with_the_files(night: tuple[Night, b
         terminal.process.wait(timeout=10)
     finally:
         terminal.end()
-    said = {run["name"]: (run["outcome"], run["timesteps"]) for run in fleet.json("status")["runs"]}
+    said = {run["name"]: (run["outcome"], run["timesteps"]) for run in fleet.json("status", timeout_s=30)["runs"]}
     assert said == {name: (it.outcome, it.timesteps) for name, it in accounts(fleet.root).items()}
     if not mounted:
         pytest.skip("all but the full disk, which needs root, was done")

@@ -87,12 +87,12 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab
     back beside it, ends itself at the fence without another checkpoint.
     """
     ray_lab.kill_supervisor()
-    ray_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    ray_lab.start(MISSION_TUI_TRAINER="tests.unhurried_trainer")
     # It may be anywhere, but begins where it can be lost: the head keeps the list of jobs.
     holds = ray_lab.launch(spec=ray_spec(gpus=1, labels={"place": "one"}))
     ray_lab.until(lambda: [job for job in cluster.jobs().values() if job["status"] == "RUNNING"], 30)
     spec = ray_spec(gpus=1)
-    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=6400, last=1000))
+    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=640, last=1000))
     (run,) = ray_lab.launch(spec=structs.replace(spec, keep=keep))
     ray_lab.wait(run, lambda view: view.last_checkpoint is not None, 60)
     ray_lab.act("kill", *holds)

@@ -128,7 +128,7 @@ def test_a_run_goes_on_exactly_after_its_time_limit(slurm_lab: Lab, cluster: Clu
     two that share a job, and share the next one.
     """
     slurm_lab.kill_supervisor()
-    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    slurm_lab.start(MISSION_TUI_TRAINER="tests.unhurried_trainer")
     runs = slurm_lab.launch(spec=slurm_spec(time="10", warn_s=100))
     runs += slurm_lab.launch(2, spec=slurm_spec(time="10", warn_s=100, cpus=1, pack=2))
     for run in runs:
@@ -206,9 +206,9 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(slurm_l
     which comes back beside it, ends itself at the fence without another checkpoint.
     """
     slurm_lab.kill_supervisor()
-    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    slurm_lab.start(MISSION_TUI_TRAINER="tests.unhurried_trainer")
     spec = slurm_spec(cpus=2)
-    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=6400, last=1000))
+    keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=640, last=1000))
     (run,) = slurm_lab.launch(spec=structs.replace(spec, keep=keep))
     slurm_lab.wait(run, lambda view: view.last_checkpoint is not None, 120)
     node = cluster.ask("squeue", "-h", "-n", f"{run}.1", "-o", "%N").strip()
@@ -243,7 +243,7 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     administrator cancelled stays ended; what was preempted goes on exactly once there is room.
     """
     slurm_lab.kill_supervisor()
-    slurm_lab.start(MISSION_TUI_TRAINER="mission_tui.trainer")
+    slurm_lab.start(MISSION_TUI_TRAINER="tests.unhurried_trainer")
     spec = slurm_spec(cpus=2)
     spec = structs.replace(spec, env=structs.replace(spec.env, vec="workers", n_workers=2))
     cancelled, preempted = slurm_lab.launch(2, spec=spec)
