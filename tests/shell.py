@@ -62,6 +62,14 @@ class Shell:
     def scripted(self) -> Shell:
         """The same shell with the scripted trainer, which needs no torch, for tests about verbs and not training."""
         self.environ.update(MISSION_TUI_TRAINER=str(STUB), PYTHONPATH=str(REPOSITORY), STUB_UPDATE_S="0.05")
+        self.environ["MISSION_TUI_PRELOAD"] = "0"  # it would load torch, and no script can be forked
+        return self
+
+    def preloaded(self) -> Shell:
+        """The same shell, whose launches wait for a preloader and are forks of it; so is what plays their policies. For
+        tests with three processes or more that each would load torch.
+        """
+        self.environ["MISSION_TUI_PRELOAD"] = "always"
         return self
 
     def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:

@@ -70,7 +70,7 @@ def test_edits_after_the_start_change_no_number_and_damage_is_refused(shell: She
     """Mission, preset and rewards edited: the same to the last digit. The source edited, or what the run keeps damaged:
     refused by its name, and nothing is written.
     """
-    run = trained(shell)
+    run = trained(shell.preloaded())
     first = played(shell, run)
     edit(shell.cwd / "field")
     edit(shell.cwd / "presets")

@@ -61,7 +61,7 @@ def test_a_film_that_is_stopped_leaves_nothing(shell: Shell, tmp_path: Path) -> 
     the reference.
     """
     words = ("--name", "cart", "--set", "run.total_timesteps=512", "--set", "keep.checkpoint.every_steps=256")
-    assert shell("launch", "tiny", *words, timeout_s=120).returncode == 0
+    assert shell.preloaded()("launch", "tiny", *words, timeout_s=120).returncode == 0
     assert shell("wait", "cart", timeout_s=120).returncode == 0
 
     def filming() -> bool:
@@ -74,5 +74,7 @@ def test_a_film_that_is_stopped_leaves_nothing(shell: Shell, tmp_path: Path) -> 
         process.communicate(timeout=20)
     until(lambda: not filming(), 20, "its process ended with it")
     assert not (shell.cwd / "films").exists()
-    check("film", shell.json("film", "cart", "--out", "films/short.gif", "--checkpoints", "2", timeout_s=60))
+    check(
+        "film", shell.json("film", "cart", "--out", "films/short.gif", "--checkpoints", "2", "--fps", "2", timeout_s=60)
+    )
     assert [path.name for path in (shell.cwd / "films").iterdir()] == ["short.gif"]

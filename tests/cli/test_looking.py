@@ -69,7 +69,7 @@ def test_the_list_of_presets_shows_sets_and_the_keys_that_count(shell: Shell) ->
 @pytest.mark.timeout(120)
 def test_a_run_can_be_looked_at_from_all_sides(shell: Shell) -> None:
     """Status, metrics as table and CSV, findings, logs and an evaluation tell of the same run."""
-    (run,) = shell.launch("tiny", "--set", "run.total_timesteps=2048", "--name", "seen")
+    (run,) = shell.preloaded().launch("tiny", "--set", "run.total_timesteps=2048", "--name", "seen")
     assert shell("wait", run, timeout_s=60).returncode == 0
     row = next(line for line in shell.typed("status").stdout.splitlines() if run in line)
     assert row.split()[1:5] == ["seen", "finished", "100%", "2,048"]

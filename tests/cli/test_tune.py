@@ -120,8 +120,7 @@ def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
 @pytest.mark.timeout(300)
 def test_real_probes_say_what_they_ran_with(shell: Shell) -> None:
     """One thread is what the trainer takes by itself, so only two threads are tried; versions are on record."""
-    shell.environ["MISSION_TUI_PRELOAD"] = "1"  # each probe is a run, and would load torch for itself
-    found = shell.json("tune", "tiny", *SHORT, "--knob", "threads", timeout_s=280)
+    found = shell.preloaded().json("tune", "tiny", *SHORT, "--knob", "threads", timeout_s=280)
     assert [row["label"] for row in found["rows"]][:2] == ["as it is", "2 threads"]
     assert all(len(row["rates"]) == 2 and min(row["rates"]) > 0 for row in found["rows"][:2])
     assert set(found["versions"]) == {"mission_tui", "torch", "python"}

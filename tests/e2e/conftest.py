@@ -12,8 +12,7 @@ from tests.shell import Shell, opened
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Shell]:
-    """A fleet in an empty folder with one preset on key 1."""
+    """A fleet in an empty folder with one preset on key 1, whose runs are forks of a preloader, as users have."""
     with opened(tmp_path) as made:
-        made.environ["MISSION_TUI_PRELOAD"] = "1"  # as users have it
         made.root.mkdir()
-        yield made
+        yield made.preloaded()

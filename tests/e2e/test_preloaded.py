@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
     """The same seed: every number of every update, the parameters of the last checkpoint; a resume is forked too."""
     words = (preset, "--set", "run.total_timesteps=8192", "--set", "run.seed=7", "--wait")
-    fleet.environ["MISSION_TUI_PRELOAD"] = "always"
     cold, forked = trained(fleet, *words, "--set", "run.preload=false"), trained(fleet, *words)
     assert [handle(fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
     assert learned(fleet, cold) == learned(fleet, forked)
