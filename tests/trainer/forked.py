@@ -13,9 +13,9 @@ import traceback
 from collections.abc import Callable, Sequence
 
 
-def forked(main: Callable[[list[str]], int], words: Sequence[str], given: bytes) -> tuple[int, bytes]:
-    """Exit code and stdout of `main(words)` in a process of its own, with `given` as its stdin."""
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+def forked(main: Callable[[list[str]], int], words: Sequence[str], given: bytes = b"") -> tuple[int, bytes, str]:
+    """Exit code, stdout and stderr of `main(words)` in a process of its own, with `given` as its stdin."""
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         asked.write(given)
         asked.seek(0)
         if (child := os.fork()) == 0:
@@ -23,7 +23,10 @@ def forked(main: Callable[[list[str]], int], words: Sequence[str], given: bytes)
             try:
                 os.dup2(asked.fileno(), 0)
                 os.dup2(said.fileno(), 1)
-                sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+                os.dup2(complained.fileno(), 2)
+                sys.stdin = os.fdopen(0, closefd=False)
+                sys.stdout = os.fdopen(1, "w", closefd=False)
+                sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
                 code = main(list(words))
                 sys.stdout.flush()
             except BaseException:  # noqa: BLE001 - nothing of the test may go on in the child
@@ -32,4 +35,5 @@ def forked(main: Callable[[list[str]], int], words: Sequence[str], given: bytes)
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         said.seek(0)
-        return os.waitstatus_to_exitcode(status), said.read()
+        complained.seek(0)
+        return os.waitstatus_to_exitcode(status), said.read(), complained.read().decode()

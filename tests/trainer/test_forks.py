@@ -11,20 +11,20 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, Update
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.__main__ import main
+from tests.trainer.forked import forked
 from tests.trainer.harness import new_run, spec_with
-from tests.trainer.test_main import trainer
 
 pytestmark = pytest.mark.slow
 
 
 def trained(path: Path, vec: str, keep: dict[str, Any] | None = None, **kwargs: Any) -> tuple[RunDir, str]:
-    """A whole run of the real trainer on environments that fork, and what it said on stderr."""
+    """A whole run of the real trainer, itself a fork, on environments that fork, and what it said on stderr."""
     env: dict[str, Any] = {"id": "Forking-v0", "imports": ["tests.trainer.forking_envs"], "kwargs": kwargs, "vec": vec}
     env |= {"n_workers": 2} if vec == "workers" else {}
     run_dir = new_run(path / "run", spec_with(env=env, keep=keep or {}))
-    with trainer(run_dir, "1") as process:
-        said = process.communicate(timeout=180)[1]
-        assert process.returncode == 0, said
+    code, _, said = forked(main, (str(run_dir.path), "1"))
+    assert code == 0, said
     return run_dir, said
 
 

@@ -23,7 +23,7 @@ from tests.trainer.harness import equal, new_run, run_attempt, spec_with
 
 def imported(file: Path, folder: Path, **tables: dict[str, object]) -> tuple[int, dict[str, object]]:
     """Exit code and last line of the short process, as a fork."""
-    code, said = forked(main, (str(file), str(folder), "--run", "new"), msgspec.json.encode(spec_with(**tables)))
+    code, said, _ = forked(main, (str(file), str(folder), "--run", "new"), msgspec.json.encode(spec_with(**tables)))
     return code, json.loads(said.splitlines()[-1])
 
 
