@@ -18,7 +18,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.timeout(90)
 
 SLOW = 'run.env={STUB_UPDATE_S="0.1"}'
-QUICK = 'run.env={STUB_UPDATE_S="0.01"}'
+QUICK = 'run.env={STUB_UPDATE_S="0.025"}'
 TWICE = ("--duration", "1s", "--repeat", "2", "--set", QUICK)
 
 # A machine without other work, but for several cores' worth while the second round of the second side trains.
@@ -50,7 +50,7 @@ def begin_with(code: str, shell: Shell, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_slower_preset_fails_a_build_and_leaves_only_its_numbers(quick: Shell) -> None:
-    """A tenth of the speed: verdict slower, exit 1, the document in a file too, and no run is left."""
+    """A quarter of the speed: verdict slower, exit 1, the document in a file too, and no run is left."""
     words = ("--duration", "1s", "--repeat", "2", "--set", SLOW, "--vs", "small", "--vs-set", QUICK)
     found = quick.json("bench", "tiny", *words, "--fail-if-slower", "5%", timeout_s=80, code=1)
     assert (found["preset"], found["vs"]["preset"], found["verdict"]) == ("tiny", "small", "slower")
@@ -200,7 +200,7 @@ def test_a_later_run_that_had_no_time_ends_nothing(quick: Shell, tmp_path: Path)
 )
 def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:
     """Exit 2, one line, and no supervisor."""
-    done = quick("bench", *words)
+    done = quick.typed("bench", *words)
     assert done.returncode == 2
     assert complaint in done.stderr
     assert not quick.root.exists()

@@ -102,7 +102,7 @@ def test_a_preset_that_does_not_train_ends_it(quick: Shell) -> None:
 )
 def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str, ...], complaint: str) -> None:
     """Exit 2 or 78, one line, and no supervisor."""
-    done = quick("tune", *words)
+    done = quick.typed("tune", *words)
     assert done.returncode in (2, 78)
     assert complaint in done.stderr
     assert not quick.root.exists()
@@ -111,7 +111,7 @@ def test_mistakes_are_said_before_anything_starts(quick: Shell, words: tuple[str
 @pytest.mark.slow
 def test_there_must_be_something_to_go_on_with(quick: Shell) -> None:
     """`--continue` without a journal of this preset is refused."""
-    done = quick("tune", "tiny", "--continue")
+    done = quick.typed("tune", "tiny", "--continue")
     assert done.returncode == 2
     assert "no tune of tiny was begun" in done.stderr
 

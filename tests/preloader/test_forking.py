@@ -237,9 +237,11 @@ async def test_a_package_that_was_changed_on_disk_is_never_forked(preloaders: Pr
     assert "sitecustomize.py is not what it was when it was loaded" in started.cold
 
 
-async def test_it_waits_in_one_thread_without_locks_or_files(preloaders: Preloaders, tmp_path: Path) -> None:
-    """And ends with whoever asked for it."""
-    await carried_out(Keepers(preloaders), tmp_path, ordered(tmp_path))
+async def test_it_waits_in_one_thread_without_locks_or_files(keepers: Keepers, tmp_path: Path) -> None:
+    """And hears no Ctrl-C."""
+    preloaders = keepers.preloaders
+    assert preloaders is not None
+    await carried_out(keepers, tmp_path, ordered(tmp_path))
     (pid,) = preloaders.pids()
     process = psutil.Process(pid)
     assert process.num_threads() == 1
@@ -247,7 +249,7 @@ async def test_it_waits_in_one_thread_without_locks_or_files(preloaders: Preload
     assert "preloader of tests" in " ".join(process.cmdline())
     assert not any("PADDING" in name for name in process.environ())
     process.send_signal(signal.SIGINT)  # somebody's Ctrl-C is not meant for it
-    assert (await carried_out(Keepers(preloaders), tmp_path, ordered(tmp_path, 2)))[0].preloaded
+    assert (await carried_out(keepers, tmp_path, ordered(tmp_path, 2)))[0].preloaded
     assert preloaders.pids() == [pid]
 
 

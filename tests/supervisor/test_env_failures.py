@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 SHARED = Path("/dev/shm")
-WORKERS = 64 if "MISSION_TUI_NIGHT" in os.environ else 16
+WORKERS = 64 if "MISSION_TUI_NIGHT" in os.environ else 8
 
 
 def real_spec(env_id: str, n_envs: int, n_workers: int, **kwargs: object) -> Spec:
@@ -74,7 +74,7 @@ def test_a_crash_of_an_env_worker_ends_the_run_named_saved_and_swept(idle_lab: L
 
 @pytest.mark.timeout(300)
 def test_nothing_stays_of_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> None:
-    """SIGKILL to the trainer alone: soon no process, no shared memory. Sixteen workers here, 64 in `make night`."""
+    """SIGKILL to the trainer alone: soon no process, no shared memory. Eight workers here, 64 in `make night`."""
     lab, prefix = real(idle_lab), f"stuck-{secrets.token_hex(4)}"
     (run,) = lab.launch(spec=real_spec("Stuck-v0", WORKERS, WORKERS, prefix=prefix))
     view = lab.wait(run, lambda view: view.state == "ended" or ((view.update or 0) >= 3 and view.pids.workers), 240)

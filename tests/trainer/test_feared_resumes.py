@@ -56,7 +56,7 @@ class Trained:
     checkpoint: str
     timesteps: int
     clipped: float
-    gone_on: dict[str, list[UpdateDone]] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
 
 
 class Padded(gymnasium.ObservationWrapper[NDArray[np.float32], Any, NDArray[np.float32]]):
@@ -107,11 +107,8 @@ def named(judged: ResumeVerdict, name: str) -> tuple[Change, dict[str, Remedy]]:
 
 
 def gone_on(of: Trained, path: Path, now: Spec, terms: Terms = Terms()) -> list[UpdateDone]:  # noqa: B008 - frozen
-    """The updates of an attempt that goes on from the checkpoint: one and the same whoever asks, and trained once."""
-    how = repr((now, terms))
-    if how not in of.gone_on:
-        of.gone_on[how] = attempt(of, path, now, terms).updates_of(2)
-    return of.gone_on[how]
+    """The updates of that attempt."""
+    return attempt(of, path, now, terms).updates_of(2)
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,16 @@ class Attempt:
         return [row for row in self.ran.updates() if row.attempt == number]
 
 
-def attempt(of: Trained, path: Path, now: Spec, terms: Terms) -> Attempt:
-    """Attempt 2 in a copy of the run."""
+def attempt(of: Trained, path: Path, now: Spec, terms: Terms = Terms()) -> Attempt:  # noqa: B008 - frozen
+    """Attempt 2, which goes on from the checkpoint: one and the same whoever asks, and trained once."""
+    how = repr((now, terms))
+    if how not in of.attempts:
+        of.attempts[how] = _attempt(of, path, now, terms)
+    return of.attempts[how]
+
+
+def _attempt(of: Trained, path: Path, now: Spec, terms: Terms) -> Attempt:
+    """The same in a copy of the run."""
     shutil.copytree(of.run_dir.path, path)
     folder = RunDir(path).attempt(2)
     folder.path.mkdir(parents=True)
@@ -211,8 +216,8 @@ def test_a_missing_normalizer_is_restored(trained: Trainings, tmp_path: Path) ->
     assert "restore" in remedies
     target = remedied(of, now, "restore")
     assert target == ResumeTarget(of.spec)
-    restored = attempt(of, tmp_path / "restored", target.spec, target.terms)
-    as_it_was = attempt(of, tmp_path / "as it was", of.spec, Terms())
+    restored = _attempt(of, tmp_path / "restored", target.spec, target.terms)
+    as_it_was = attempt(of, tmp_path / "as it was", of.spec)
     assert equal(restored.ran.parameters(), as_it_was.ran.parameters())
     without = gone_on(of, tmp_path / "overridden", now, Terms(overridden=("env.normalize",), fresh_normalizer=True))
     first = float(without[0].episodes.r[0]), statistics.fmean(float(r) for r in as_it_was.updates_of(1)[-1].episodes.r)

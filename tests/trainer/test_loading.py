@@ -171,9 +171,9 @@ def test_optimizers_without_the_compiler_compute_the_same() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_torch_has_as_many_threads_as_the_run(threads: str) -> None:
+def test_torch_has_as_many_threads_as_the_run() -> None:
     """Where the environment says nothing, a trainer started by hand says it, and its threads wait without spinning."""
+    threads = "3" if os.cpu_count() != 3 else "5"  # torch by itself has one for each core, or for each two
     code = """
 import os, sys
 for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):
