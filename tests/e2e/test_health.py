@@ -66,7 +66,7 @@ def test_judging_again_from_the_files_gives_the_same_incidents(fleet: Shell) -> 
     assert "kl-persistent" in {it["rule"] for it in live}
     replayed = fleet.json("findings", "@last", "--replay")["findings"]
     (run,) = [path for path in fleet.root.iterdir() if (path / "spec.toml").is_file()]
-    judged = json.loads(fleet("judge", "--json", str(run)).stdout)["findings"]
+    judged = json.loads(fleet.typed("judge", "--json", str(run)).stdout)["findings"]
     known = [
         [(it["id"], it["severity"], it["state"], it["last_update"], it["sentence"]) for it in each]
         for each in (live, replayed, judged)

@@ -46,7 +46,7 @@ def test_sac_is_started_by_a_key_stopped_resumed_exported_and_judged(fleet: Shel
         terminal.end()
     assert fleet.view(run)["outcome"] == "stopped"
     assert list((fleet.root / run / "checkpoints").glob("0*/replay.npz"))
-    assert fleet("resume", run).returncode == 0
+    assert fleet.typed("resume", run).returncode == 0
     until(lambda: fleet.view(run)["outcome"] == "finished", 200, "it goes on to its end")
     started = [row for row in fleet.rows(run) if row["kind"] == "start"]
     assert [row.get("exact", False) for row in started] == [False, True]
@@ -58,5 +58,5 @@ def test_sac_is_started_by_a_key_stopped_resumed_exported_and_judged(fleet: Shel
 
     model = SAC.load(fleet.cwd / "sac.zip", device="cpu")
     assert model.num_timesteps == 2000
-    judged = fleet("judge", str(fleet.root / run / "metrics.jsonl"), "--json")
+    judged = fleet.typed("judge", str(fleet.root / run / "metrics.jsonl"), "--json")
     assert json.loads(judged.stdout)["algorithm"] == "SAC"

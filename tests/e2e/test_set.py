@@ -44,8 +44,8 @@ def test_a_learning_rate_is_set_on_a_live_run(fleet: Shell) -> None:
     found = {finding["id"]: finding for finding in fleet.json("findings", run)["findings"]}
     assert {id_: finding["sentence"] for id_, finding in found.items() if id_ not in before} == {}
     # Of a run that trains on, the second answer may know more than the first.
-    assert fleet("stop", run).returncode == 0
-    fleet("wait", run)
+    assert fleet.typed("stop", run).returncode == 0
+    fleet.typed("wait", run)
     found = {finding["id"]: finding for finding in fleet.json("findings", run)["findings"]}
     replayed = {finding["id"] for finding in fleet.json("findings", run, "--replay")["findings"]}
     assert replayed == set(found)
@@ -57,11 +57,11 @@ def test_a_resume_goes_on_with_what_was_set(fleet: Shell) -> None:
     # So many epochs that it is not solved, and its policy at a standstill, before the stop arrives.
     (run,) = fleet.launch("tiny", "--seed", "5", "--set", "ppo.n_epochs=100")
     until(lambda: len(updates(fleet, run)) >= 2, 60, "2 updates")
-    assert fleet("set", run, "ppo.learning_rate=1e-4").returncode == 0
+    assert fleet.typed("set", run, "ppo.learning_rate=1e-4").returncode == 0
     until(lambda: [row for row in fleet.rows(run) if row["kind"] == "set"], 30, "the trainer takes it over")
-    assert fleet("stop", run).returncode == 0
-    fleet("wait", run)
-    done = fleet("resume", run)
+    assert fleet.typed("stop", run).returncode == 0
+    fleet.typed("wait", run)
+    done = fleet.typed("resume", run)
     assert done.returncode == 0, done.stderr
     second = until(lambda: [row for row in updates(fleet, run) if row["attempt"] == 2], 60, "another attempt")
     assert second[0]["metrics"]["train/learning_rate"] == pytest.approx(1e-4)
@@ -71,11 +71,11 @@ def test_what_set_says(fleet: Shell) -> None:
     """A warning is printed with what helps and exit code 2, and training goes on as it was; so is a wrong key."""
     (run,) = fleet.scripted().launch("tiny", "--seed", "5")
     fleet.advancing(run)
-    warned = fleet("set", run, "ppo.learning_rate=0.01")
+    warned = fleet.typed("set", run, "ppo.learning_rate=0.01")
     assert warned.returncode == 2
     assert "ppo.target_kl=" in warned.stderr
     assert "was not changed: add --accept to set it anyway" in warned.stderr
-    wrong = fleet("set", run, "ppo.lerning_rate=1e-4")
+    wrong = fleet.typed("set", run, "ppo.lerning_rate=1e-4")
     assert wrong.returncode == 2
     assert "did you mean 'ppo.learning_rate'" in wrong.stderr
     assert events(fleet, run, "set") == []
@@ -88,9 +88,9 @@ def test_a_run_is_cloned_renamed_noted_and_labelled(fleet: Shell) -> None:
     (made,) = fleet.json("clone", run, "--set", "ppo.learning_rate=1e-4", "--name", "slower")["runs"]
     fleet.advancing(made["id"])
     assert fleet.view("slower")["from"][0]["kind"] == "cloned"
-    assert fleet("checkpoint", run).returncode == 0
+    assert fleet.typed("checkpoint", run).returncode == 0
     until((fleet.root / run / "checkpoints" / "latest").exists, 20)
-    branched = fleet("clone", run, "--weights")
+    branched = fleet.typed("clone", run, "--weights")
     assert branched.returncode == 0, branched.stderr
     assert fleet.view(branched.stdout.strip())["from"][0]["kind"] == "branch"
     for words in (
@@ -98,9 +98,9 @@ def test_a_run_is_cloned_renamed_noted_and_labelled(fleet: Shell) -> None:
         ("note", "calm", "as", "in", "the", "paper"),
         ("label", "calm", "+a", "+b"),
     ):
-        assert fleet(*words).stdout == f"{made['id']}\n"
-    assert fleet("label", "calm", "-b").returncode == 0
+        assert fleet.typed(*words).stdout == f"{made['id']}\n"
+    assert fleet.typed("label", "calm", "-b").returncode == 0
     view = fleet.view("calm")
     assert (view["note"], view["labels"], view["seed"]) == ("as in the paper", ["a"], 5)
-    assert fleet("label", "calm", "x").returncode == 2
-    assert fleet("clone", run, "--checkpoint", "1").returncode == 2
+    assert fleet.typed("label", "calm", "x").returncode == 2
+    assert fleet.typed("clone", run, "--checkpoint", "1").returncode == 2
