@@ -319,7 +319,7 @@ async def test_a_report_shows_the_policy_at_play(shell: Shell, tmp_path: Path, m
     it is not wanted there is none, and where there is none the page and stderr say why in a line.
     """
     words = ("--name", "cart", "--set", "run.total_timesteps=512", "--set", "keep.checkpoint.every_steps=256")
-    assert shell("launch", "tiny", *words, "--wait", timeout_s=120).returncode == 0
+    assert shell.preloaded()("launch", "tiny", *words, "--wait", timeout_s=120).returncode == 0
     path = tmp_path / "run.html"
     shown = shell("report", "cart", "--html", str(path), timeout_s=90)
     assert (shown.returncode, shown.stderr) == (0, "")

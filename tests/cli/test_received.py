@@ -95,7 +95,7 @@ def test_after_adoption_the_same_root_works(
     assert "CartPole-v1" in sheet.stdout
     assert "nothing was adopted" in sheet.stderr
     assert "does not carry your seal" in shell.typed("status").stderr
-    adopted = shell.json("adopt", "queued", "failed", "--trust")
+    adopted = shell.scripted().json("adopt", "queued", "failed", "--trust")
     assert (adopted["adopted"], len(adopted["runs"])) == (True, 2)
     until(lambda: "queued-order" in received.ran(), 20, "the adopted run begins")
     assert "does not carry your seal" not in shell.typed("status").stderr
@@ -111,7 +111,7 @@ def test_an_empty_folder_for_runs_is_used_at_once(shell: Shell) -> None:
     """A checkout with a `runs/` that holds nothing but its `.gitignore` needs no question."""
     shell.root.mkdir(exist_ok=True)
     (shell.root / ".gitignore").write_text("*\n")
-    (made,) = shell.launch("tiny", "--set", "run.total_timesteps=256")
+    (made,) = shell.scripted().launch("tiny", "--set", "run.total_timesteps=256")
     assert "does not carry your seal" not in shell.typed("status").stderr
     until(lambda: shell.view(made)["outcome"] == "finished", 60, made)
 

@@ -14,7 +14,7 @@ def test_a_sweep_of_rates_and_seeds_is_a_figure_in_four_commands(shell: Shell) -
     """Two learning rates by three seeds, two at a time, whole seeds first; the wait, the table, the PDF."""
     pytest.importorskip("matplotlib", reason="the report extra is not installed")
     sweep = ("--set", "ppo.learning_rate=1e-3,3e-3", "--seeds", "3", "-j", "2", "--group", "rates")
-    runs = shell.launch("cartpole", *sweep, "--timesteps", "6k")
+    runs = shell.preloaded().launch("cartpole", *sweep, "--timesteps", "6k")
     assert len(runs) == 6
     assert shell("wait", "rates", timeout_s=240).returncode == 0
     assert [shell.view(run)["seed"] for run in runs] == [1, 1, 2, 2, 3, 3]
