@@ -100,7 +100,7 @@ def test_documents_without_a_supervisor(shell: Shell) -> None:
 @pytest.mark.timeout(180)
 def test_documents_about_a_run(shell: Shell) -> None:
     """From launch to export, each document of a real run is the one in the reference."""
-    launched = shell.json("launch", "tiny", "--name", "first", "--seed", "1")
+    launched = shell.preloaded().json("launch", "tiny", "--name", "first", "--seed", "1")
     check("launch", launched)
     run = launched["runs"][0]["id"]
     shell.advancing(run)
