@@ -18,10 +18,10 @@ PAUSE_S = 0.1
 _say = Record.phase
 
 
-def _say_unhurriedly(record: Record, phase: Phase) -> None:
+def _say_unhurriedly(self: Record, phase: Phase) -> None:
     if phase == "rollout":
         time.sleep(PAUSE_S)
-    _say(record, phase)
+    _say(self, phase)
 
 
 if __name__ == "__main__":
