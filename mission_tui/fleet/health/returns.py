@@ -87,6 +87,7 @@ class Returns:
         self.episodes = 0
         self.ended = 0.0
         self._endings = self._repeats = 0
+        self._was_filled = False
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
@@ -113,8 +114,13 @@ class Returns:
         self._spread.add(mean)
         self._trend = self._span = None
         self.latest = mean
-        self.smooth = mean if self.smooth is None else self.smooth + SMOOTHING * (mean - self.smooth)
-        self.best = self.smooth if self.best is None else max(self.best, self.smooth)
+        if self.smooth is None or self.best is None or not self._was_filled:
+            # The mean of the first few episodes is no level to smooth from, nor a best to fall short of.
+            self.smooth = self.best = mean
+        else:
+            self.smooth += SMOOTHING * (mean - self.smooth)
+            self.best = max(self.best, self.smooth)
+        self._was_filled = self.filled
 
     def _seem_to_end(self, mean: float | None) -> bool:
         """Whether episodes ended in a row that does not count them: the mean moved, or has not for many rows."""

@@ -100,6 +100,11 @@ class StepScale:
             return 0.0
         return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) * (self.clip_range / self._now))
 
+    def clipped_of(self, kl: float) -> float:
+        """The share that the present clip range would clip of steps of such a KL, their log-ratios taken as normal."""
+        deviation = math.sqrt(2.0 * kl) if 0.0 < kl < math.inf else 0.0
+        return 2.0 * NormalDist().cdf(-self._now / deviation) if deviation and math.isfinite(self._now) else 0.0
+
 
 class RateCourse:
     """How one attempt's learning rate has gone: a gradual decay is a schedule, a rate that is gone at once was lost.
@@ -131,6 +136,13 @@ class RateCourse:
     def decays(self) -> bool:
         """Whether it has come down bit by bit, as a schedule has it, to less than half."""
         return self.rate is not None and not self._cut_off and self.rate < DECAYED * self.first
+
+    @property
+    def share_left(self) -> float:
+        """What a schedule has left of the first rate; 1 where none takes it down."""
+        if self.rate is None or self._cut_off or not 0.0 < self.rate < self.first:
+            return 1.0
+        return self.rate / self.first
 
     @property
     def _is_constant(self) -> bool:

@@ -102,3 +102,17 @@ def test_targets_that_are_all_alike_hold_no_next_value() -> None:
     assert [severity for _, severity in said(still).changes][:1] == ["warning"]
     assert "seem to look no step ahead" in said(still).words[0].sentence
     assert said(flat(level=0.0, length=2.0, ev=math.nan)).changes == []
+
+
+def test_useless_values_are_information_while_the_run_holds_its_best() -> None:
+    """What was really gained is still there: the setting is named, and nobody is called. Once it is lost, they are."""
+    settings = Settings(ours=True, vf_coef=0.0, gamma=0.99, total_timesteps=200 * 1024, rollout=1024)
+    dice = random.Random(4)
+    tags = {"rollout/ep_len_mean": 40.0, "value_loss": 10.0, "explained_variance": 0.0}
+    rising = [row(n, tags | {"ret": min(50.0, n + dice.random())}) for n in range(1, 60)]
+    held = [row(n, tags | {"ret": 50.0 - 3.0 * dice.random()}) for n in range(60, 110)]
+    seen = said(rising + held, settings)
+    assert [severity for _, severity in seen.changes] == ["info"]
+    assert "ppo.vf_coef = 0" in seen.words[0].sentence
+    lost = [row(n, tags | {"ret": 20.0 + dice.random()}) for n in range(110, 150)]
+    assert [severity for _, severity in said(rising + held + lost, settings).changes] == ["info", "warning"]

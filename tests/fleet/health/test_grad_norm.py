@@ -114,3 +114,19 @@ def test_a_run_that_learned_with_such_norms_is_not_drowned_by_them() -> None:
     assert "warning" not in [severity for _, severity in norms([100.0] * 160, returns, approx_kl=1e-5).changes]
     never = [0.1 * noise for noise in NOISE[:160]]
     assert "warning" in [severity for _, severity in norms([100.0] * 160, never, approx_kl=1e-5).changes]
+
+
+def test_a_policy_that_moves_bit_by_bit_is_not_drowned() -> None:
+    """Steps that are next to nothing add up: its entropy or deviation is another than the first one."""
+    never = [0.1 * noise for noise in NOISE[:160]]
+
+    def said(tag: str, fall: float) -> set[str | None]:
+        lines = [
+            row(n, {"grad_norm": 100.0, "approx_kl": 1e-5, "ret": ret, tag: 1.0 - fall * n / 160.0})
+            for n, ret in enumerate(never, start=1)
+        ]
+        return {severity for _, severity in judged(GradNorm, lines, SETTINGS).changes}
+
+    for tag in ("policy/entropy_ratio", "policy/std_min_ratio"):
+        assert "warning" not in said(tag, 0.3)
+        assert "warning" in said(tag, 0.0)

@@ -204,3 +204,23 @@ def test_what_target_kl_cut_short_is_said_so() -> None:
     short = [update(n, approx_kl=0.015, clip_range=0.2, n_epochs_done=2.0) for n in range(1, 9)]
     sentence = judged(short, spec)[0].sentence
     assert sentence.startswith("target_kl ended 5 of 5 updates within a quarter of their epochs")
+
+
+@pytest.mark.parametrize(("clipped", "tags", "found"), [
+    (0.08, {"train/std": 1.0}, False),
+    (0.3, {"train/std": 1.0}, True),
+    (0.08, {}, True),
+    (None, {"train/std": 1.0}, True),
+])  # fmt: skip
+def test_a_kl_that_few_transitions_make_is_not_the_whole_policys(
+    clipped: float | None, tags: dict[str, Metric], found: bool
+) -> None:
+    """Of continuous actions: at a KL of 0.06 a normal spread has 56 % outside a clip range of 0.2, not 8 %."""
+    share: dict[str, Metric] = {} if clipped is None else {"train/clip_fraction": clipped}
+    lines = [
+        update(
+            n, approx_kl=0.06 if n > 40 else 0.005, clip_range=0.2, tags={"rollout/ep_rew_mean": 1.0, **tags, **share}
+        )
+        for n in range(1, 80)
+    ]
+    assert any(finding.rule == "kl-persistent" for finding in judged(lines)) == found

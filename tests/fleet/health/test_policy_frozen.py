@@ -290,3 +290,28 @@ def test_a_schedule_brings_a_policy_to_rest_with_what_it_gained() -> None:
 
     assert "warning" not in annealed(75.0)
     assert "warning" in annealed(20.0)
+
+
+def test_steps_that_shrink_with_their_schedule_are_no_standstill() -> None:
+    """KL goes with the square of the rate. One that does not even move so far has stopped, whatever its schedule."""
+
+    def noisy(share: float) -> list[Severity | None]:
+        lines = []
+        for n in range(1, 201):
+            left = 1.0 - n / 210.0
+            kl = 3e-4 * left**2 * (1.0 if n < 120 else share)
+            ret = float(n) if n < 60 else 60.0 if n < 120 else 20.0
+            lines.append(row(n, {"approx_kl": kl, "clip_fraction": 0.0, "learning_rate": 1e-3 * left, "ret": ret}))
+        schedule = Settings(total_timesteps=210 * 1024, rollout=1024, learning_rate=Schedule(start=1e-3, end=0.0))
+        return [severity for _, severity in judged(PolicyFrozen, lines, schedule).changes]
+
+    assert set(noisy(1.0)) <= {"info", None}
+    assert set(noisy(1e-5)) & {"warning", "critical"}
+
+
+def test_a_policy_that_moves_again_is_no_worse_for_it() -> None:
+    """At rest at its ceiling without a choice left; an update that gives it one again is no standstill."""
+    solved = [row(n, LIVELY | {"policy/entropy_ratio": 0.5, "ret": min(8.0, 0.5 * n)}) for n in range(1, 40)]
+    solved += [row(n, DEAD | {"policy/entropy_ratio": 0.01, "ret": 8.0}) for n in range(40, 80)]
+    moved = [row(n, LIVELY | {"policy/entropy_ratio": 0.3, "ret": 7.0}) for n in range(80, 89)]
+    assert {severity for _, severity in judged(PolicyFrozen, solved + moved).changes} == {"info"}

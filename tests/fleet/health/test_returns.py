@@ -138,3 +138,11 @@ def test_updates_in_which_no_episode_ended_are_no_quiet() -> None:
         bursts.update(float(n // 3 % 2), 8 if n % 3 == 0 else 0)
     assert bursts.noise == pytest.approx(NOISE_SCALE)
     assert bursts.error == pytest.approx(NOISE_SCALE / math.sqrt(2.0 * 0.08))
+
+
+def test_the_mean_of_the_first_few_episodes_is_no_best() -> None:
+    """Smoothed and best follow the mean until its window is full, and are a level to rise from after that."""
+    lucky = seen([400.0, 365.0, 350.0, 355.0, 360.0], episodes=16)
+    assert (lucky.smooth, lucky.best) == (360.0, 360.0)
+    risen = seen([400.0, 365.0, 350.0, 355.0, 360.0, 360.0, 360.0, 370.0], episodes=16)
+    assert risen.best == risen.smooth == pytest.approx(362.0)

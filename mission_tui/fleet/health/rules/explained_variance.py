@@ -7,9 +7,9 @@ holds still at its best: no better value function could give it anything.
 To explain nothing is a fault only where there is something to explain: once the return has moved by more than its own
 noise, or values did explain it before, or they are worse than a constant. An explained variance that is 0 to the third
 digit is one anyway, because chance alone moves it further: such values are the same for every state. A value function
-that nothing teaches, or that looks no step ahead, is told of long before the warm-up is over (`critic`). Where every
-return was the same so far, as before the first reward, even values far worse than a constant mean nothing while their
-loss comes down.
+that nothing teaches, or that looks no step ahead, is told of long before the warm-up is over (`critic`), as information
+while a run holds near its best what it has really gained. Where every return was the same so far, as before the first
+reward, even values far worse than a constant mean nothing while their loss comes down.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ExplainedVariance(Rule):
         returns = self.context.returns
         spent = self._rate.update(row, RATE_SPENT)
         if self._is_useless():
-            return "warning"
+            return "info" if self._success.holds and self._success.near_best else "warning"
         if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved or spent:

@@ -3,7 +3,7 @@
 Adam forgives a constant scale, and healthy runs with large raw rewards live at 1,000 x the cap; what it costs is the
 policy's share of a gradient that the value loss dominates. So it is trouble only while the run does not do well, and
 only when it has risen, or when that share is gone: beyond 100 x the cap with updates that hardly move the policy, of a
-run that has learned nothing with them.
+run that has learned nothing with them and whose policy is still what it began as.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/grad_norm"
 TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
+SPREADS = ("policy/entropy_ratio", "policy/std_min_ratio")
+MOVED = 0.05
+"""A policy whose entropy or deviation differs from the first one by so much of it has been moved."""
 EVIDENCE = 8
 TINY = 1e-300
 
@@ -45,6 +48,7 @@ class GradNorm(Rule):
         self._severity: Severity | None = None
         self._success = Success.shared(context, limits.best_share)
         self._warm_up = critic_warm_up(context)
+        self._spread_first = self._spread_now = math.nan
 
     def judge(self, row: Row) -> Severity | None:
         """Median of 20 updates above 10 x `max_grad_norm` and 3 x the run's own while the return is poor: warning.
@@ -57,6 +61,7 @@ class GradNorm(Rule):
         if norm is None and not self._rows:
             return None
         self._success.update(row)
+        self._follow_spread(row)
         if norm is not None and math.isfinite(norm) and self._cap > 0.0:
             self._rows.append(row)
             self._norms.append(norm)
@@ -81,12 +86,23 @@ class GradNorm(Rule):
                 self._severity = self._severity or "info"
         return self._severity
 
+    def _follow_spread(self, row: Row) -> None:
+        """How much the policy leaves to chance, at first and now: shares of the maximum, or of the start."""
+        for tag in SPREADS:
+            if tag in row.metrics:
+                self._spread_now = row.metrics[tag]
+                if math.isnan(self._spread_first):
+                    self._spread_first = self._spread_now
+
     @property
     def _drowned(self) -> bool:
         """Whether the policy's share of the gradient is gone: it hardly moves, and has learned nothing with such norms
-        although it had as long as values take to say something.
+        although it had as long as values take to say something. Steps that are each next to nothing add up in a
+        policy that learns: its return finds new bests, or it has other entropy than it began with.
         """
-        if self._success.gained or self.context.returns.updates < self._warm_up:
+        if self._success.gained or self._success.rises_now or self.context.returns.updates < self._warm_up:
+            return False
+        if abs(self._spread_now - self._spread_first) > MOVED:
             return False
         return not self._us or statistics.median(self._us) < self.context.limits.policy_frozen.u
 

@@ -5,7 +5,8 @@ a median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true stat
 failure: information while the return rises or stays near its best, critical only for very large ones while the return
 neither improves nor keeps half of what it had gained. The first updates of a training go far by themselves, so until
 trends may be judged a warning takes twice as much. Where `target_kl` ends updates early the KL is cut short, and ending
-early is what counts.
+early is what counts. A mean KL that a few transitions of continuous actions make, as under gSDE, counts for no warning:
+the share that was clipped tells.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from mission_tui.fleet.windows import Window
 EARLY_SHARE = 0.25
 NO_STEP, STILL_FOR = 1e-5, 2
 """A KL that is only rounding, for so many updates: the policy stands still."""
+CONTINUOUS = {"train/std", "policy/std", "policy/std_min_ratio"}
+FEW_SHARE = 1.0 / 3.0
+"""Of the share that would be clipped if all transitions made the KL alike. Sick Gaussian policies clip half of it and
+more, healthy ones under gSDE, whose noise depends on the state, a quarter at the median."""
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
 
 
@@ -62,10 +67,11 @@ class KlPersistent(Rule):
         u = self._scale.u(row)
         if u is not None:
             self._rows.append((row, u))
-            cut_short, limits = self._cut_short(row), self._limits
-            self._high.update(over=u > limits.warning or cut_short, calm=u < limits.warning_leave and not cut_short)
+            cut_short, few, limits = self._cut_short(row), self._of_few(row), self._limits
+            over = (u > limits.warning and not few) or cut_short
+            self._high.update(over=over, calm=u < limits.warning_leave and not cut_short)
             self._very_high.update(over=u > limits.critical, calm=u < limits.critical_leave)
-            self._follow(row, u)
+            self._follow(row, u, few=few)
         if not (self._high.on or self._very_high.on):
             return None
         return self._gravity.of(very_large=self._very_high.on)
@@ -91,7 +97,7 @@ class KlPersistent(Rule):
             window=self._limits.window,
         )
 
-    def _follow(self, row: Row, u: float) -> None:
+    def _follow(self, row: Row, u: float, *, few: bool) -> None:
         """Which updates went too far, since the first of those that are counted now."""
         limits = self._limits
         levels: tuple[tuple[Severity, float, Hysteresis], ...]
@@ -100,7 +106,7 @@ class KlPersistent(Rule):
             known = self._hot.get(severity)
             if known is not None and not on.on and not on.count:
                 del self._hot[severity]
-            elif u > level:
+            elif u > level and not (few and severity == "warning"):
                 known = known or _Stretch(row.update)
                 self._hot[severity] = _Stretch(known.first, row.update, known.hot + 1)
         still = row.metrics["train/approx_kl"] < NO_STEP and row.metrics.get("train/clip_fraction", 0.0) == 0.0
@@ -130,6 +136,13 @@ class KlPersistent(Rule):
             # It entered earlier, and what has become worse since is the return.
             tail = f"; those since still {rounded(median)} x at the median{tail}"
         return f"{who} changed the policy too much: more than {level:g} x the safe KL{tail}"
+
+    def _of_few(self, row: Row) -> bool:
+        """Whether a few transitions of continuous actions make the KL, by how few were clipped."""
+        clipped = row.metrics.get("train/clip_fraction")
+        if clipped is None or not (row.metrics.keys() & CONTINUOUS):
+            return False
+        return clipped < FEW_SHARE * self._scale.clipped_of(row.metrics["train/approx_kl"])
 
     def _cut_short(self, row: Row) -> bool:
         settings, done = self.context.settings, row.metrics.get("train/n_epochs_done")

@@ -2,7 +2,8 @@
 
 Silent where that is meant: below 5 % of the initial learning rate if it decayed to there, and where an update is a
 single gradient step, whose KL is 0 by definition (SB3 measures it before the step). Only a gradual decay is a schedule:
-a rate that is gone from one update to the next was lost.
+a rate that is gone from one update to the next was lost. What it leaves of an update's KL, which goes with the square
+of the rate, is no standstill.
 Information where the task is known to be solved, and where a policy came to rest with its return at rest at its best.
 One that comes to rest bit by bit because its rate decays, or that has hardly anything left to choose, is
 warned of only while the return is below its best; one that stops from one update to the next was stopped, which is
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import statistics
 
-from mission_tui.fleet.events.findings import POLICY_FROZEN, Severity
+from mission_tui.fleet.events.findings import GRAVITY, POLICY_FROZEN, Severity
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
@@ -60,7 +61,7 @@ class PolicyFrozen(Rule):
         self._success = Success(context)
         self._course = Success.shared(context)
         self._moving = Numbers(MOVING)
-        self._stopped = self._unfinished = False
+        self._stopped = self._unfinished = self._idles = False
         self._entropy = 0.0
         self._std = 0.0
         self._moved = context.settings.gradient_steps is not None
@@ -93,7 +94,10 @@ class PolicyFrozen(Rule):
         # Only the episodes of a policy that may stand still say whether that policy has solved its task.
         if self._idle.count or self._severity is not None:
             self._success.update(row)
-        self._severity = self._verdict()
+        before, self._severity = self._severity, self._verdict()
+        # A policy that moves again is no worse for it, whatever it has to choose from now.
+        if not self._idles and _gravity(self._severity) > _gravity(before):
+            self._severity = before
         return self._severity
 
     def explain(self, severity: Severity) -> Explanation:
@@ -120,8 +124,9 @@ class PolicyFrozen(Rule):
     def _count_row(self, row: Row, u: float) -> None:
         limits, returns = self._limits, self.context.returns
         clipped = row.metrics.get(CLIPPED)
-        dead = row.metrics[KL] < limits.critical_kl and clipped == 0.0
+        dead = row.metrics[KL] < limits.critical_kl * self._planned and clipped == 0.0
         idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
+        self._idles = idle
         self._moved = self._moved or not dead
         if not dead:
             self._moving.append(u)
@@ -174,9 +179,18 @@ class PolicyFrozen(Rule):
         return self.context.returns.filled and bool(self._course.shortfall)
 
     def _least_u(self) -> float:
-        """Below it a policy hardly moves; one that learned in small steps still moves as it did then."""
+        """Below it a policy hardly moves; one that learned in small steps still moves as it did then, as far as its
+        schedule lets it.
+        """
         usual = self._learned_with.at(0.5) if self._learned_with.seen >= FEWEST_STEPS else None
-        return self._limits.u if usual is None else min(self._limits.u, LEARNED_WITH * usual)
+        if usual is None:
+            return self._limits.u * self._planned
+        return min(self._limits.u, LEARNED_WITH * usual * self._planned)
+
+    @property
+    def _planned(self) -> float:
+        """What a schedule leaves of the KL of an update, which goes with the square of the rate."""
+        return self._rate.share_left**2
 
     @property
     def _still_stuck(self) -> bool:
@@ -217,6 +231,10 @@ class PolicyFrozen(Rule):
             f"the policy hardly moves: nothing clipped and KL below {limits.idle_u:.2g} x the safe KL in "
             f"{limits.updates} updates, {rounded(median)} x at the median{at}"
         )
+
+
+def _gravity(severity: Severity | None) -> int:
+    return -1 if severity is None else GRAVITY[severity]
 
 
 def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, since: int, dead: bool) -> Words:
