@@ -27,18 +27,22 @@ from benchmarks.health.harm import (
 from benchmarks.health.tasks import (
     ACROBOT,
     ACROBOT_CLEAN,
+    ARCHERY,
     AUCTION,
     BANDIT,
     BLACKJACK,
     CARTPOLE,
     CARTPOLE_CLEAN,
     CARTPOLE_ZOO,
+    CATALOGUE,
     CATCH,
     CHASING,
     CLIFF,
     CORRIDOR,
+    CRANE,
     DOCKING,
     DOSING,
+    FLOORS,
     FROZEN_LAKE,
     HARBOUR_MISSION,
     HEATING,
@@ -57,6 +61,7 @@ from benchmarks.health.tasks import (
     PENDULUM_SDE,
     POINTING,
     PRICING,
+    PROSPECTING,
     QUEUE,
     REACHING,
     SEALED_MISSION,
@@ -149,6 +154,8 @@ TWINS = (
         for task in (CARTPOLE_CLEAN, CARTPOLE_ZOO, CLIFF, DOSING, LENDING, NOISY_PENDULUM)
     ),
     *(Construction("healthy", task, updates=200, few=2) for task in (AUCTION, MACHINE, KEYS, CHASING, ACROBOT_CLEAN)),
+    *(Construction("healthy", task, few=3) for task in (FLOORS, PROSPECTING)),
+    *(Construction("healthy", task, few=2) for task in (CRANE, ARCHERY, CATALOGUE)),
 )
 
 _VARIANTS = (
@@ -542,6 +549,23 @@ _FRESH = (
     *_worlds_turn("obs-30", (AUCTION, MACHINE, KEYS, CHASING), tamper.observations_times(30.0), few=1, rules=WORLD),
 )
 
+_LATER_DISCRETE, _LATER_CONTINUOUS = (FLOORS, PROSPECTING, CATALOGUE), (CRANE, ARCHERY)
+_LATER_TASKS = (*_LATER_DISCRETE, *_LATER_CONTINUOUS)
+_LATER = (
+    *(Construction("annealed", task, ppo=_DECAY, few=1) for task in _LATER_TASKS),
+    *(Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in _LATER_DISCRETE),
+    *(Construction("sde", task, ppo=_GSDE, few=1) for task in _LATER_CONTINUOUS),
+    _once("nan-reward", PROSPECTING, tamper.nan_rewards, 60, harm=(turned_nan,), rules=("nan",), few=1),
+    _once("worker-hang", CATALOGUE, tamper.hangs(150.0), 80, harm=(hung,), rules=("hang",), updates=95, few=1),
+    *_worlds_turn("lr-100", _LATER_TASKS, tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE),
+    *_worlds_turn("reward-sign", _LATER_TASKS, tamper.rewards_times(-1.0), few=1, rules=LOST),
+    *_settings("gamma-0", _LATER_TASKS, MYOPIC, few=1, gamma=0.0),
+    *_settings("vf-0", _LATER_TASKS, VALUES, few=1, vf_coef=0.0),
+    *_worlds_turn("lr-0", _LATER_TASKS, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",)),
+    *_worlds_turn("obs-30", _LATER_TASKS, tamper.observations_times(30.0), few=1, rules=WORLD),
+    *_worlds_turn("reward-gone", _LATER_TASKS, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -560,4 +584,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_LATE,
     *_BEFORE_FRESH,
     *_FRESH,
+    *_LATER,
 )

@@ -34,12 +34,15 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "locks": ("scoring", "several discrete heads, solved to a ceiling"),
     "catch": ("scoring", "one reward at the end of an episode, solved to a ceiling"),
     "docking": ("scoring", "two continuous actions, nothing normalised, episodes that end early once it is learned"),
-    "inventory": ("scoring", "large noisy rewards, learned slowly"),
+    "inventory": (
+        "tuning",
+        "large noisy rewards, learned slowly; moved here once false warnings of it had led to a change",
+    ),
     "pricing": ("tuning", "large noisy rewards, of which the tuning half had none"),
     "heating": ("tuning", "two continuous actions, normalised, in weather that nobody foresees"),
     "noisy-pointing": ("tuning", "noise three times as large as the rewards, solved to a ceiling"),
     "harbour-mission": ("scoring", "outcomes: MissionGym, of which rules were tuned, in another world"),
-    "queue": ("scoring", "large noisy costs"),
+    "queue": ("tuning", "large noisy costs; moved here once false warnings of it had led to a change"),
     "reaching": ("scoring", "three continuous actions, normalised"),
     "noisy-acrobot": ("scoring", "noise three times as large as the rewards, and a slow start"),
     "cartpole-clean": ("tuning", "the settings of CleanRL, with an annealed rate"),
@@ -53,13 +56,18 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "keys": ("scoring", "no reward before the first success, solved to a ceiling"),
     "chasing": ("scoring", "two continuous actions, normalised, noisy rewards"),
     "acrobot-clean": ("scoring", "the settings of CleanRL, with an annealed rate"),
+    "floors": ("scoring", "plateaus between what is known and what is not, solved to a ceiling"),
+    "prospecting": ("scoring", "rare rewards a hundred times as large as the others"),
+    "crane": ("scoring", "one continuous action within bounds, nothing normalised"),
+    "archery": ("scoring", "two continuous actions, ever more difficult, in a wind that turns"),
+    "catalogue": ("scoring", "64 actions, rewards of 0 or 1 by chance"),
 }
 """Half and reason by the name of the task."""
 
-MOVED = ("frozen-lake", "slippery")
+MOVED = ("frozen-lake", "slippery", "inventory", "queue")
 """Tasks that scored once, with the seeds of scoring."""
 
-FRESH = ("auction", "machine", "keys", "chasing", "acrobot-clean")
+FRESH = ("floors", "prospecting", "crane", "archery", "catalogue")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule.
 """

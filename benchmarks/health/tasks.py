@@ -17,18 +17,22 @@ from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, S
 __all__ = [
     "ACROBOT",
     "ACROBOT_CLEAN",
+    "ARCHERY",
     "AUCTION",
     "BANDIT",
     "BLACKJACK",
     "CARTPOLE",
     "CARTPOLE_CLEAN",
     "CARTPOLE_ZOO",
+    "CATALOGUE",
     "CATCH",
     "CHASING",
     "CLIFF",
     "CORRIDOR",
+    "CRANE",
     "DOCKING",
     "DOSING",
+    "FLOORS",
     "FROZEN_LAKE",
     "HARBOUR_MISSION",
     "HEATING",
@@ -47,6 +51,7 @@ __all__ = [
     "PENDULUM_SDE",
     "POINTING",
     "PRICING",
+    "PROSPECTING",
     "QUEUE",
     "REACHING",
     "SEALED_MISSION",
@@ -57,7 +62,7 @@ __all__ = [
 ]
 
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
-FURTHER = "benchmarks.health.further_worlds"
+FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,5 +372,35 @@ CHASING = Task(
     "chasing",
     EnvSpec(id=f"{FURTHER}:Chasing-v0", n_envs=16, vec="inline", normalize=True),
     PpoSpec(n_steps=50, batch_size=200, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _hits,
+)
+FLOORS = Task(
+    "floors",
+    EnvSpec(id=f"{LATER}:Floors-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=5e-4, ent_coef=0.01),
+    _hits,
+)
+PROSPECTING = Task(
+    "prospecting",
+    EnvSpec(id=f"{LATER}:Prospecting-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+CRANE = Task(
+    "crane",
+    EnvSpec(id=f"{LATER}:Crane-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _hits,
+)
+ARCHERY = Task(
+    "archery",
+    EnvSpec(id=f"{LATER}:Archery-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=5, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+CATALOGUE = Task(
+    "catalogue",
+    EnvSpec(id=f"{LATER}:Catalogue-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=2e-3, gamma=0.9, ent_coef=0.01),
     _hits,
 )
