@@ -68,7 +68,7 @@ def test_what_cannot_be_searched_is_refused_by_its_key(word: str, said: str) -> 
     ("word", "name", "said"),
     [
         ("ppo.learning_rate=log:1e-5..1e-2", "", "the nearest valid key is sac.learning_rate"),
-        ("ppo.n_epochs=4..20", "", "[sac]: policy, learning_rate, gamma"),
+        ("ppo.n_epochs=4..20", "", "[sac]: policy, learning_rate"),
         ("td3.tau=0..1", "", "the nearest valid key is sac.tau"),
         ("sac.learning_rate=log:1e-5..1e-2", "zoo", "--space zoo is the RL zoo's for PPO, and run.algo = 'sac'"),
     ],
