@@ -181,8 +181,7 @@ class Training:
             manifest = verify_checkpoint(self.run.checkpoints / self.checkpoint)
             self.update, self.timesteps = manifest.update, manifest.timesteps
         self.begun_at = self.update
-        terms = read_terms(self.run.attempt(self.order.attempt).terms)
-        self.until = min(self.spec.run.total_timesteps or sys.maxsize, terms.until_timesteps or sys.maxsize)
+        self.until = read_terms(self.run.attempt(self.order.attempt).terms).until_timesteps or sys.maxsize
         origin = (self.update, self.timesteps, self.checkpoint)
         self._write(lambda seq: TrainingStarted(seq, self.order.attempt, time.time(), *origin))
         self.world.after(self.update_s, self._go_on)
@@ -235,7 +234,9 @@ class Training:
         elif self.update == self._scripted("STUB_DIES_AT"):
             self._write(lambda seq: TrainingEnded(seq, *self._place(), time.time(), "failed", "nan", "loss is nan"))
             self._trainer_is_gone(code=1, number=None)
-        elif self.update == self._scripted("STUB_ENDS_AT") or self.timesteps >= self.until:
+        elif self.update == self._scripted("STUB_ENDS_AT") or self.timesteps >= min(
+            self.spec.run.total_timesteps or sys.maxsize, self.until
+        ):
             self._end("finished")
         else:
             return False
