@@ -86,8 +86,8 @@ class SpanHistory:
 
     @property
     def until(self) -> float:
-        """Where the newest span ends; minus infinity without one."""
-        return self._shelves[0].until
+        """Where the newest span ends; minus infinity without one. Of a run that stood for long only coarse levels tell."""
+        return max(shelf.until for shelf in self._shelves)
 
     def add(self, span: Span) -> None:
         """Take the next span, which begins no earlier than the last one ended; an empty one is nothing."""

@@ -177,6 +177,25 @@ def test_a_restored_history_reads_as_the_one_that_was_kept() -> None:
         assert [span.phase for span in after] == [span.phase for span in before]
 
 
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_rows_of_a_time_that_only_coarse_levels_tell_of_change_nothing(rows_first: bool) -> None:
+    """A run that stood for half an hour is resumed by another supervisor: of its last rows the finest level has
+    nothing any more, and they are read once more, before or after what was kept. What comes later is taken in.
+    """
+    rounds, history, again = [(0.9, 0.15)] * 2_000, PhaseHistory(), PhaseHistory()
+    end = cycles(history, rounds)
+    kept = SpanHistory()
+    kept.restore([[], *(history.kept.complete(level, 0.0) for level in (1, 2))])
+    if rows_first:
+        cycles(again, rounds)
+    again.begin_with(kept)
+    cycles(again, rounds)
+    assert seconds_in(again.between(1000.0, end, 100), "update") == pytest.approx(300.0, abs=1.0)
+    again.trained(end + 10.0, 4.0, 3.0)
+    newest = again.between(end + 3.0, end + 10.0, 240)
+    assert [(span.phase, round(span.until - span.since, 3)) for span in newest] == [("rollout", 4.0), ("update", 3.0)]
+
+
 def test_a_long_phase_is_not_moved_by_short_ones_before_it() -> None:
     """Short spans of a bucket are put together; the one that lasts beyond it is where it was beyond it."""
     short = [Span("rollout", 0.0, 0.1), Span("update", 0.1, 0.2), Span("rollout", 0.2, 100.0)]
