@@ -86,7 +86,7 @@ class SpanHistory:
 
     @property
     def until(self) -> float:
-        """Where the newest span ends; minus infinity without one. Of a run that stood for long only coarse levels tell."""
+        """Where the newest span ends, also one that only coarser levels still have; minus infinity without one."""
         return max(shelf.until for shelf in self._shelves)
 
     def add(self, span: Span) -> None:
