@@ -23,7 +23,8 @@ from mission_tui.records.files.tail import MOST_BYTES, read_newest
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
-from mission_tui.supervisor.ending.ladder import flag_unkillable, take_up_freeze
+from mission_tui.supervisor.ending.freezing import take_up_freeze
+from mission_tui.supervisor.ending.ladder import flag_unkillable
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon, decide_restart
 from mission_tui.supervisor.runs import run_on_disk

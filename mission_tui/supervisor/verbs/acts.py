@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Shutdown
-from mission_tui.supervisor.ending.ladder import freeze_run, kill_now, stop_gracefully
+from mission_tui.supervisor.ending.freezing import freeze_run
+from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
 from mission_tui.supervisor.lifecycle.attempts import ask_checkpoints
 from mission_tui.supervisor.lifecycle.outcome import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
