@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.gpu.items import ITEMS, PARTS, Item
+from benchmarks.gpu.items import ITEMS, PARTS, Bench, Item
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = (
@@ -61,15 +61,16 @@ def no_card() -> str:
     return "" if int(count) else f"torch {version} sees no CUDA device here, so nothing was measured"
 
 
-def carry_out(item: Item, device: str, file: Path, within_s: float, *, small: bool) -> str:
+def carry_out(item: Item, bench: Bench, file: Path, within_s: float) -> str:
     """Measure one item; returns how it went. One that is given up leaves no sheet, and is measured the next time."""
     half = file.with_suffix(".half")
-    words = [sys.executable, "-m", "benchmarks.gpu.items", item.full_name, "--device", device, "--json", str(half)]
+    words = [sys.executable, "-m", "benchmarks.gpu.items", item.full_name, "--device", bench.device]
+    words += ["--train-seconds", str(bench.train_s), "--json", str(half)]
     log = file.with_suffix(".log").open("wb")
     with log:
         begun = time.monotonic()
         process = subprocess.Popen(
-            [*words, *(["--small"] if small else [])],
+            [*words, *(["--small"] if bench.small else [])],
             cwd=ROOT,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "gpu")
     parser.add_argument("--device", default="cuda", help="cpu, with --small, only tries the campaign's own code")
     parser.add_argument("--small", action="store_true", help="tiny nets: no figure means anything")
+    parser.add_argument("--train-seconds", type=float, default=Bench.train_s, help="of each side that is compared")
     parser.add_argument("--page", type=Path, help="write the page there from all sheets of the folder")
     parser.add_argument("--plan", action="store_true", help="say what would be measured, and nothing else")
     asked = parser.parse_args(arguments)
@@ -122,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{why or 'nothing was measured: --plan'}.")
         return 0
     asked.folder.mkdir(parents=True, exist_ok=True)
+    bench = Bench(asked.device, asked.small, asked.train_seconds)
     left = []
     for part in PARTS:
         deadline = time.monotonic() + asked.seconds
@@ -134,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 left.append(item.full_name)
                 continue
             print(f"{item.full_name}: {item.what} ...", flush=True)
-            how = carry_out(item, asked.device, file, rest_s, small=asked.small)
+            how = carry_out(item, bench, file, rest_s)
             print(f"{item.full_name}: {how}", flush=True)
             if not file.exists():
                 left.append(item.full_name)

@@ -11,11 +11,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import torch as th
+from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
@@ -28,9 +29,10 @@ from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape
-from mission_tui.trainer.building.model import compare_devices
+from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, in_still_envs
+from mission_tui.trainer.building.model import build_ppo, compare_devices, engine_options, use_tf32
 from mission_tui.trainer.named_parts import make_env
+from mission_tui.trainer.ppo import PPO, FastPPO
 
 FIRST_S = 150.0
 """Until every run of a side has two updates."""
@@ -201,94 +203,120 @@ def _where_it_pays(preset: str, bench: Bench) -> Row:
 def _net_alone(spec: Spec, bench: Bench) -> DeviceSpeeds:
     """By one thread, as runs beside others have it."""
     th.set_num_threads(1)
+    within_s = bench.seconds if bench.small else MEASURE_S
+    return compare_devices(spec, _shape(spec), ppo_arguments(spec), bench.device, within_s=within_s)
+
+
+def _shape(spec: Spec) -> NetShape:
     env = make_env(spec.env, None, around=lambda made: made)
     shape = NetShape(env.observation_space, env.action_space, spec.env.n_envs)
     env.close()
-    within_s = bench.seconds if bench.small else MEASURE_S
-    return compare_devices(spec, shape, ppo_arguments(spec), bench.device, within_s=within_s)
+    return shape
 
 
 def update(bench: Bench) -> list[Row]:
-    """Gradient steps of a `heavy` and a `beast` net alone, in ways that could be tried for the update."""
+    """Rollouts and updates of each preset's net by the engines themselves, in environments that cost nothing."""
     rows = []
-    shapes = {"heavy": ([1024, 512, 256], 4096), "beast": ([1024, 512, 512, 256], 8192)}
-    if bench.small:
-        shapes = {"tiny": ([8], 32)}
-    for name, (layers, batch) in shapes.items():
-        eager = _step_ms(_net(layers, bench.device), batch, bench)
-        rows.append(bounded(f"`{name}` net, eager step", "ms", [eager]))
+    for preset in ("cartpole",) if bench.small else ("fast", "heavy", "beast"):
+        spec = spec_of(preset, bench.shape)
+        plain = _Engine(spec, bench)
+        plain_ms = plain.step_ms()
+        rows.append(bounded(f"`{preset}` net, a gradient step", "ms", [plain_ms], note=plain.where_time_goes()))
+        lanes, rollout_ms = spec.env.n_envs, plain.rollout_ms()
+        rows.append(bounded(f"`{preset}` net, {lanes} actions of a rollout", "ms", [rollout_ms]))
         ways: dict[str, Callable[[], float]] = {
-            "torch.compile": partial(_compiled_ms, layers, batch, bench),
-            "CUDA graph": partial(_graph_ms, layers, batch, bench),
+            "SB3's own engine": lambda spec=spec: _Engine(spec, bench, engine="stock").step_ms(),  # type: ignore[misc]
+            "TF32": lambda spec=spec: _Engine(spec, bench, tf32=True).step_ms(),  # type: ignore[misc]
+            "bf16": lambda spec=spec: _Engine(spec, bench, precision="bf16").step_ms(),  # type: ignore[misc]
+            "a CUDA graph": plain.graph_ms,
         }
+        if preset == "heavy":  # compiling takes half a minute each
+            ways["torch.compile"] = lambda spec=spec: _Engine(spec, bench, compile=True).step_ms()  # type: ignore[misc]
         for way, measure in ways.items():
-            what = f"`{name}` net, {way}, steps/s against eager"
+            what = f"`{preset}` net, gradient steps/s with {way} against ours as it is"
             try:
-                rows.append(compared(what, "steps/s", [1000 / measure()], "eager", [1000 / eager], None))
+                rows.append(compared(what, "steps/s", [1000 / measure()], "ours", [1000 / plain_ms], None))
             except Exception as error:  # noqa: BLE001 - compilers and drivers refuse in many ways
-                rows.append(unmeasured(what, "", " ".join(str(error).split())[:200]))
+                rows.append(unmeasured(what, "", " ".join(str(error).split())[:300]))
+            finally:
+                use_tf32("cpu", wanted=False)
     return rows
 
 
-def _net(layers: Sequence[int], device: str) -> th.nn.Sequential:
-    sizes, parts = [32, *layers], list[th.nn.Module]()
-    for size, following in pairwise(sizes):
-        parts += [th.nn.Linear(size, following), th.nn.Tanh()]
-    return th.nn.Sequential(*parts, th.nn.Linear(sizes[-1], 8)).to(device)
+class _Engine:
+    """The model of a spec with `run` settings changed, its rollout collected."""
 
+    def __init__(self, spec: Spec, bench: Bench, **run: Any) -> None:
+        self._bench = bench
+        self._epochs = 2 if bench.small else 10
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, **run))
+        arguments = {**ppo_arguments(spec), "n_epochs": self._epochs, "target_kl": None}
+        options = engine_options(spec)
+        use_tf32(bench.device, wanted=spec.run.tf32)
 
-def _stepping(net: th.nn.Module, batch: int, device: str) -> Callable[[], None]:
-    observations, wanted = th.randn(batch, 32, device=device), th.randn(batch, 8, device=device)
-    fused = device.startswith("cuda")
-    optimizer = th.optim.Adam(net.parameters(), lr=1e-4, capturable=fused)
+        def build(kept: dict[str, Any], vec: VecEnv, device: str) -> PPO:
+            return build_ppo(kept, vec, None, device, spec.ppo.algo, **options)
 
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=False)
-        th.nn.functional.mse_loss(net(observations), wanted).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        self._model = in_still_envs(build, _shape(spec), arguments, bench.device)
+        if spec.run.compile:
+            assert isinstance(self._model, FastPPO)
+            self._model.warm_up(lambda: False)
+        self._steps = self._epochs * -(-spec.env.n_envs * spec.ppo.n_steps // self._model.batch_size)
+        self._model.collect()
 
-    return step
+    def step_ms(self) -> float:
+        """Of one gradient step, its share of what an update does besides included."""
+        return self._timed_ms(self._model.update, 2 if self._bench.small else 5) / self._steps
 
+    def rollout_ms(self) -> float:
+        """Of one step of a rollout, its share of values and advantages included."""
+        return self._timed_ms(self._model.collect, 1 if self._bench.small else 3) / self._model.n_steps
 
-def _timed_ms(step: Callable[[], object], bench: Bench) -> float:
-    times = 3 if bench.small else 100
-    for _ in range(3):
-        step()
-    _wait(bench)
-    begun = time.perf_counter()
-    for _ in range(times):
-        step()
-    _wait(bench)
-    return (time.perf_counter() - begun) / times * 1000
+    def where_time_goes(self) -> str:
+        """How many kernels a gradient step is, and for how much of an update the card computes."""
+        if not self._bench.on_cuda:
+            return "kernels are counted on CUDA only"
+        with th.profiler.profile(activities=[th.profiler.ProfilerActivity.CUDA]) as seen:
+            self._model.update()
+            th.cuda.synchronize()
+        kernels = [event for event in seen.events() or [] if event.device_type == th.autograd.DeviceType.CUDA]
+        busy_ms = sum(event.time_range.elapsed_us() for event in kernels) / 1000
+        whole_ms = self.step_ms() * self._steps
+        return f"{len(kernels) / self._steps:.0f} kernels and copies, which compute for {busy_ms / whole_ms:.0%} of it"
 
+    def graph_ms(self) -> float:
+        """Of the same gradient step, captured once, its optimizer's count standing still. Raises `RuntimeError`."""
+        if not self._bench.on_cuda:
+            raise RuntimeError("CUDA graphs exist on CUDA only")
+        model = self._model
+        batch, clip = next(iter(model.rollout_buffer.get(model.batch_size))), model._clip_ranges()
 
-def _wait(bench: Bench) -> None:
-    if bench.on_cuda:
-        th.cuda.synchronize()
+        def step() -> None:
+            model._step(model._losses(batch, clip).loss)
 
-
-def _step_ms(net: th.nn.Module, batch: int, bench: Bench) -> float:
-    return _timed_ms(_stepping(net, batch, bench.device), bench)
-
-
-def _compiled_ms(layers: Sequence[int], batch: int, bench: Bench) -> float:
-    net = _net(layers, bench.device)
-    net.compile(backend="eager" if bench.small else "inductor")
-    return _step_ms(net, batch, bench)
-
-
-def _graph_ms(layers: Sequence[int], batch: int, bench: Bench) -> float:
-    """The same step, captured once. Raises `RuntimeError` without a card."""
-    if not bench.on_cuda:
-        raise RuntimeError("CUDA graphs exist on CUDA only")
-    step = _stepping(_net(layers, bench.device), batch, bench.device)
-    aside = th.cuda.Stream()  # type: ignore[no-untyped-call]
-    aside.wait_stream(th.cuda.current_stream())
-    with th.cuda.stream(aside):
-        for _ in range(3):
+        aside = th.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(th.cuda.current_stream())
+        with th.cuda.stream(aside):
+            for _ in range(3):
+                step()
+        th.cuda.current_stream().wait_stream(aside)
+        graph = th.cuda.CUDAGraph()
+        with th.cuda.graph(graph):
             step()
-    th.cuda.current_stream().wait_stream(aside)
-    graph = th.cuda.CUDAGraph()
-    with th.cuda.graph(graph):
-        step()
-    return _timed_ms(graph.replay, bench)
+        return self._timed_ms(graph.replay, 100)
+
+    def _timed_ms(self, work: Callable[[], object], times: int) -> float:
+        """The median of `times`, with the device's queue empty before and after."""
+        work()
+        took = []
+        for _ in range(times):
+            self._wait()
+            begun = time.perf_counter()
+            work()
+            self._wait()
+            took.append((time.perf_counter() - begun) * 1000)
+        return statistics.median(took)
+
+    def _wait(self) -> None:
+        if self._bench.on_cuda:
+            th.cuda.synchronize()

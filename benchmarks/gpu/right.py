@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch as th
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -22,6 +23,7 @@ from torch.utils._pytree import tree_map
 from benchmarks.gpu.items import Bench
 from benchmarks.results import Row
 from benchmarks.rows import bounded, unmeasured
+from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.building.model import use_tf32
@@ -146,8 +148,64 @@ def checkpoints(bench: Bench) -> list[Row]:
             if went_on.exit_code:
                 rows.append(unmeasured(what, "", went_on.ended().cause))
                 continue
-            called = "called exact" if went_on.started().exact else "called continued, not exact"
-            rows.append(bounded(what, "", [_apart(whole, went_on)], at_most=MOST_APART, note=called))
+            rows.append(bounded(what, "", [_apart(whole, went_on)], at_most=MOST_APART, note=_called(went_on)))
+    rows.append(_exact(bench))
+    return rows
+
+
+def _called(went_on: Ran) -> str:
+    return "called exact" if went_on.started().exact else "called continued, not exact"
+
+
+def _exact(bench: Bench) -> Row:
+    """The card's own generator and kernels: not one bit may differ."""
+    what = f"a resume on {bench.device} with its own random numbers: largest difference to a run never stopped"
+    with _folder() as folder:
+        spec = _spec(CASES["cartpole"], bench.device, 4)
+        whole = _trained(folder / "whole", spec, draws=nullcontext())
+        run_dir = new_run(folder / "parts", spec)
+        stopped = run_attempt(run_dir, hook=stop_in("rollout", 2))
+        went_on = run_attempt(run_dir, 2, stopped.ended().checkpoint)
+        return bounded(what, "", [_apart(whole, went_on)], at_most=0.0, note=_called(went_on))
+
+
+_REPLAYS: dict[str, Any] = {"buffer_size": 1000, "learning_starts": 100, "net_arch": [64]}
+_OTHERS: dict[str, dict[str, Any]] = {
+    "sac": _REPLAYS,
+    "td3": _REPLAYS,
+    "ddpg": _REPLAYS,
+    "dqn": _REPLAYS,
+    "a2c": {"net_arch": [64]},
+    "tqc": _REPLAYS,
+    "trpo": {"n_steps": 64, "batch_size": 64, "net_arch": [64]},
+    "qrdqn": _REPLAYS,
+    "crossq": _REPLAYS,
+    "ars": {"n_delta": 2, "policy": "MlpPolicy", "net_arch": [64], "zero_policy": False},
+}
+
+
+def others(bench: Bench) -> list[Row]:
+    """Two periods on the card, then a third on a CPU."""
+    rows = []
+    for algo, settings in list(_OTHERS.items())[: 1 if bench.small else None]:
+        what = f"{algo} trains on {bench.device}, and its checkpoint goes on on a CPU"
+        plays = "CartPole-v1" if algo in ("dqn", "qrdqn", "a2c", "trpo", "ars") else "Pendulum-v1"
+
+        def spec(device: str, steps: int, algo: str = algo, env: str = plays, own: Any = settings) -> Spec:
+            tables = {"env": {"id": env, "n_envs": 1, "vec": "inline"}, algo: own}
+            run = {"algo": algo, "device": device, "total_timesteps": steps, "seed": 3}
+            return msgspec.convert({"preset": algo, **tables, "run": run}, Spec)
+
+        with _folder() as folder:
+            run_dir = new_run(folder / "run", spec(bench.device, 2 * PERIOD_STEPS))
+            first = run_attempt(run_dir)
+            said = f"on {first.started().device}" if not first.exit_code else first.ended().cause
+            if not first.exit_code:
+                write_spec(run_dir.spec, spec("cpu", 3 * PERIOD_STEPS))
+                second = run_attempt(run_dir, 2, first.ended().checkpoint)
+                said += f", then on {second.started().device}" if not second.exit_code else second.ended().cause
+                first = second
+            rows.append(bounded(what, "of 1", [float(not first.exit_code)], at_least=1, note=said))
     return rows
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import __main__ as campaign
-from benchmarks.gpu.items import ITEMS, PARTS, Item
+from benchmarks.gpu.items import ITEMS, PARTS, Bench, Item
 from benchmarks.gpu.page import page
 from benchmarks.results import Row, Sheet, write_sheet
 from tests.nvml import ONE, build, needs_gcc
@@ -53,8 +53,8 @@ def test_it_goes_on_where_it_was_left(
     """What has a sheet is not measured again, what finds too little time is left, and both are said."""
     begun: list[str] = []
 
-    def carry_out(item: Item, _device: str, file: Path, within_s: float, *, small: bool) -> str:
-        assert (small, within_s <= 60) == (True, True)
+    def carry_out(item: Item, bench: Bench, file: Path, within_s: float) -> str:
+        assert (bench, within_s <= 60) == (Bench("cpu", small=True), True)
         begun.append(item.full_name)
         write_sheet(Sheet(item.full_name, "", (Row(item.what, "s", None, "", None),)), file)
         return "done"
@@ -112,7 +112,7 @@ def test_every_items_code_runs_on_a_cpu(item: Item, tmp_path: Path, monkeypatch:
     control.chmod(0o755)
     monkeypatch.setenv("PATH", f"{control.parent}:{os.environ['PATH']}")
     sheet = tmp_path / "sheet.json"
-    how = campaign.carry_out(item, "cpu", sheet, 230, small=True)
+    how = campaign.carry_out(item, Bench("cpu", small=True), sheet, 230)
     assert sheet.exists(), how
     rows = json.loads(sheet.read_text())["rows"]
     assert rows

@@ -83,14 +83,7 @@ class _Side:
         self._updates = arguments["n_epochs"] * -(-transitions // batch_size) / -(-tried * shape.lanes // batch_size)
         # An update that is ended early by its KL says nothing of how long a whole one takes.
         small = {**arguments, "n_steps": tried, "batch_size": batch_size, "n_epochs": 1, "target_kl": None}
-        with warnings.catch_warnings():
-            # The minibatch does not divide such a buffer, which does not matter here.
-            warnings.simplefilter("ignore", UserWarning)
-            self._model = build(small, _StillEnvs(shape), device)
-        assert self._model.env is not None
-        self._model._last_obs = self._model.env.reset()  # type: ignore[assignment]
-        self._model._last_episode_starts = np.ones(shape.lanes, dtype=bool)
-        self._model.ep_info_buffer, self._model.ep_success_buffer = deque(), deque()
+        self._model = in_still_envs(build, shape, small, device)
         self._repeats = 1
         for _ in range(2):
             once_s = self._timed(self._model.collect) + self._timed(self._model.update)
@@ -115,6 +108,19 @@ class _Side:
     def _wait(self) -> None:
         if th.device(self.device).type == "cuda":
             th.cuda.synchronize(self.device)
+
+
+def in_still_envs(build: Build, shape: NetShape, arguments: Mapping[str, Any], device: str) -> PPO:
+    """A model ready to collect and update, in environments that cost nothing."""
+    with warnings.catch_warnings():
+        # A minibatch may not divide such a buffer, which does not matter here.
+        warnings.simplefilter("ignore", UserWarning)
+        model = build(dict(arguments), _StillEnvs(shape), device)
+    assert model.env is not None
+    model._last_obs = model.env.reset()  # type: ignore[assignment]
+    model._last_episode_starts = np.ones(shape.lanes, dtype=bool)
+    model.ep_info_buffer, model.ep_success_buffer = deque(), deque()
+    return model
 
 
 class _StillEnvs(VecEnv):
