@@ -16,7 +16,10 @@ from unittest import mock
 
 import torch as th
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from mission_tui.trainer.ppo import cuda_graphs
 
 __all__ = ["CARD", "MixedDevicesError", "OnCard", "stand_in_cuda"]
 
@@ -170,6 +173,39 @@ def _moved(tensor: th.Tensor, *, to_card: bool) -> th.Tensor:
     return _Across.apply(tensor)  # type: ignore[no-untyped-call,no-any-return]
 
 
+class _Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A CUDA graph that is not one: the same operations on the same tensors again, and nothing of Python."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._done: list[tuple[Any, Any, Any, Any]] = []
+        self._fresh = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        across = {isinstance(each, OnCard) for each in args[:2]} if func._schema.name == "aten::copy_" else {True}
+        if func._schema.name == "aten::_local_scalar_dense" or len(across) > 1:
+            raise RuntimeError(f"{func}: operation not permitted when stream is capturing")
+        returned = func(*args, **(kwargs or {}))
+        self._done.append((func, args, kwargs or {}, returned))
+        return returned
+
+    def replay(self) -> None:
+        if self._fresh:  # where a card captures, here the work was done
+            self._fresh = False
+            return
+        for func, args, kwargs, returned in self._done:
+            pairs = zip(tree_leaves(func(*args, **kwargs)), tree_leaves(returned), strict=True)
+            for new, kept in pairs:
+                if isinstance(new, th.Tensor) and _held(new).data_ptr() != _held(kept).data_ptr():
+                    _held(kept).copy_(_held(new))
+
+
+def _captured(work: Callable[[], Any]) -> tuple[_Tape, Any]:
+    with _Tape() as tape:
+        returned = work()
+    return tape, returned
+
+
 @contextmanager
 def stand_in_cuda() -> Iterator[None]:
     """torch as on a machine with one card."""
@@ -177,6 +213,7 @@ def stand_in_cuda() -> Iterator[None]:
     with ExitStack() as stack:
         for name, value in _CUDA.items():
             stack.enter_context(mock.patch.object(th.cuda, name, value))
+        stack.enter_context(mock.patch.object(cuda_graphs, "captured", _captured))
         stack.enter_context(mock.patch.object(th.backends.cudnn, "is_acceptable", return_value=False))
         # A module's parameters change places with those of the card, so that an optimizer that has them keeps them.
         stack.callback(th.__future__.set_swap_module_params_on_conversion, False)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.gpu.items import ITEMS, PARTS, Bench, Item
+from benchmarks.gpu.items import ITEMS, PARTS, TRAIN_S, Bench, Item
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = (
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "gpu")
     parser.add_argument("--device", default="cuda", help="cpu, with --small, only tries the campaign's own code")
     parser.add_argument("--small", action="store_true", help="tiny nets: no figure means anything")
-    parser.add_argument("--train-seconds", type=float, default=Bench.train_s, help="of each side that is compared")
+    parser.add_argument("--train-seconds", type=float, default=TRAIN_S, help="of each side that is compared")
     parser.add_argument("--page", type=Path, help="write the page there from all sheets of the folder")
     parser.add_argument("--plan", action="store_true", help="say what would be measured, and nothing else")
     asked = parser.parse_args(arguments)

@@ -13,13 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
-from benchmarks.fleet.shapes import as_options
+from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.gpu.items import Bench
 from benchmarks.gpu.meters import probing
 from benchmarks.results import Row
 from benchmarks.rows import bounded, unmeasured
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
+from tests.trainer.harness import new_run, run_attempt
 
 MIB = 2**20
 ENDS_S = 90.0
@@ -102,10 +103,16 @@ def memory(bench: Bench) -> list[Row]:
     what = "a run that finds no memory on the card ends as"
     if not bench.on_cuda:
         return [unmeasured(what, "oom", "a CPU's memory is not filled for a trial")]
-    hog = _started(_HOG, str(600 * MIB))
+    hog = _started(_HOG, str(1500 * MIB))
     try:
-        words = ("ppo.net_arch=[8192,8192,8192]", "ppo.batch_size=32768")
-        rows = _ended(bench, {}, "no memory left on the card", words)
+        words = ("ppo.net_arch=[8192,8192,8192]", "ppo.batch_size=4096")
+        rows = _ended(bench, {}, "no memory left on the card at its launch", words)
+        with tempfile.TemporaryDirectory(prefix="mission-gpu-") as name:
+            # Placement would let it wait: so here the trainer alone is asked.
+            spec = spec_of("fast", (*bench.shape, "run.total_timesteps=4096", *words))
+            ran = run_attempt(new_run(Path(name) / "run", spec))
+            how = ran.ended()
+        rows.append(bounded(what, "of 1", [float(how.failure == "oom")], at_least=1, note=f"{how.failure}: {how.cause}"))
     finally:
         hog.kill()
         hog.wait()

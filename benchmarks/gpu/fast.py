@@ -22,6 +22,7 @@ from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.gpu.items import NEVER_EVALUATED, Bench
 from benchmarks.gpu.meters import probing
+from benchmarks.gpu.right import one_by_one
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
@@ -223,12 +224,15 @@ def update(bench: Bench) -> list[Row]:
         plain_ms = plain.step_ms()
         rows.append(bounded(f"`{preset}` net, a gradient step", "ms", [plain_ms], note=plain.where_time_goes()))
         lanes, rollout_ms = spec.env.n_envs, plain.rollout_ms()
-        rows.append(bounded(f"`{preset}` net, {lanes} actions of a rollout", "ms", [rollout_ms]))
+        with one_by_one():
+            slow_ms = _Engine(spec, bench).rollout_ms()
+        what = f"`{preset}` net, {lanes} actions of a rollout, by a graph against one by one"
+        rows.append(compared(what, "steps/s", [1000 / rollout_ms], "one by one", [1000 / slow_ms], None))
         ways: dict[str, Callable[[], float]] = {
             "SB3's own engine": lambda spec=spec: _Engine(spec, bench, engine="stock").step_ms(),  # type: ignore[misc]
             "TF32": lambda spec=spec: _Engine(spec, bench, tf32=True).step_ms(),  # type: ignore[misc]
             "bf16": lambda spec=spec: _Engine(spec, bench, precision="bf16").step_ms(),  # type: ignore[misc]
-            "a CUDA graph": plain.graph_ms,
+            "kernels one by one": lambda spec=spec: _one_by_one_ms(spec, bench),  # type: ignore[misc]
         }
         if preset == "heavy":  # compiling takes half a minute each
             ways["torch.compile"] = lambda spec=spec: _Engine(spec, bench, compile=True).step_ms()  # type: ignore[misc]
@@ -241,6 +245,11 @@ def update(bench: Bench) -> list[Row]:
             finally:
                 use_tf32("cpu", wanted=False)
     return rows
+
+
+def _one_by_one_ms(spec: Spec, bench: Bench) -> float:
+    with one_by_one():
+        return _Engine(spec, bench).step_ms()
 
 
 class _Engine:
@@ -263,6 +272,7 @@ class _Engine:
             self._model.warm_up(lambda: False)
         self._steps = self._epochs * -(-spec.env.n_envs * spec.ppo.n_steps // self._model.batch_size)
         self._model.collect()
+        self._model.update()
 
     def step_ms(self) -> float:
         """Of one gradient step, its share of what an update does besides included."""
@@ -283,27 +293,6 @@ class _Engine:
         busy_ms = sum(event.time_range.elapsed_us() for event in kernels) / 1000
         whole_ms = self.step_ms() * self._steps
         return f"{len(kernels) / self._steps:.0f} kernels and copies, which compute for {busy_ms / whole_ms:.0%} of it"
-
-    def graph_ms(self) -> float:
-        """Of the same gradient step, captured once, its optimizer's count standing still. Raises `RuntimeError`."""
-        if not self._bench.on_cuda:
-            raise RuntimeError("CUDA graphs exist on CUDA only")
-        model = self._model
-        batch, clip = next(iter(model.rollout_buffer.get(model.batch_size))), model._clip_ranges()
-
-        def step() -> None:
-            model._step(model._losses(batch, clip).loss)
-
-        aside = th.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(th.cuda.current_stream())
-        with th.cuda.stream(aside):
-            for _ in range(3):
-                step()
-        th.cuda.current_stream().wait_stream(aside)
-        graph = th.cuda.CUDAGraph()
-        with th.cuda.graph(graph):
-            step()
-        return self._timed_ms(graph.replay, 100)
 
     def _timed_ms(self, work: Callable[[], object], times: int) -> float:
         """The median of `times`, with the device's queue empty before and after."""

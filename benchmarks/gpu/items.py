@@ -39,13 +39,20 @@ class Item:
 ITEMS = (
     Item("right", "numbers", 240, "parameters after 3 updates against the CPU, both engines, every kind of policy"),
     Item("right", "checkpoints", 120, "a checkpoint of one device goes on on the other; how exact a resume is on CUDA"),
-    Item("right", "modes", 180, "bf16, TF32 and compile: how far from float32 after 3 updates"),
+    Item(
+        "right",
+        "modes",
+        180,
+        "CUDA graphs, bf16, TF32, compile: how far from float32 and single kernels after 3 updates",
+    ),
     Item("right", "others", 150, "every other algorithm of SB3 and sb3-contrib trains on it, and goes on on a CPU"),
     Item("right", "export", 90, "an export opens in stock SB3 where CUDA is hidden"),
     Item("fast", "small_nets", 120, "16 x CartPole on the CPU and on the card, and the sentence for the user"),
     Item("fast", "heavy", 180, "`heavy` alone, four at once, SB3 beside it; the goal is 2.5 x summed steps/s of four"),
     Item("fast", "beast", 240, "the same of `beast`; the goal is 3 x of stock SB3's update"),
-    Item("fast", "update", 150, "the update alone: both engines, TF32, bf16, torch.compile, a CUDA graph"),
+    Item(
+        "fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"
+    ),
     Item("fast", "fast", 150, "the same of `fast`"),
     Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
     Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),
@@ -59,6 +66,7 @@ ITEMS = (
 )
 
 
+TRAIN_S = 15.0
 NEVER_EVALUATED = "evaluate.every=1_000_000_000"
 
 
@@ -68,7 +76,7 @@ class Bench:
 
     device: str
     small: bool
-    train_s: float = 15.0
+    train_s: float = TRAIN_S
 
     @property
     def on_cuda(self) -> bool:
@@ -106,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--train-seconds", type=float, default=Bench.train_s)
+    parser.add_argument("--train-seconds", type=float, default=TRAIN_S)
     parser.add_argument("--json", type=Path, required=True)
     asked = parser.parse_args(arguments)
     from benchmarks.results import Row, Sheet, asked_as, write_sheet

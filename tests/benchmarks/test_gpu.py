@@ -16,7 +16,6 @@ from tests.nvml import ONE, build, needs_gcc
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 REFUSED_ON_A_CPU = {
-    "CUDA graphs exist on CUDA only",
     "a CPU's memory is not filled for a trial",
     "the driver tells no process's share",
 }

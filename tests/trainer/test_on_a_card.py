@@ -13,7 +13,7 @@ import torch as th
 
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.ppo.rollout_buffer import ResidentBuffer
+from mission_tui.trainer.ppo.rollout_buffer import Minibatch, ResidentBuffer
 from mission_tui.trainer.state.model_state import Tensors
 from tests.stand_in_cuda import MixedDevicesError, OnCard, stand_in_cuda
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib
@@ -87,13 +87,13 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(tmp_path: Path, devices: 
 
 
 def _returns_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ResidentBuffer.get
+    right = ResidentBuffer.gathered
 
-    def get(self: ResidentBuffer, batch_size: int | None = None) -> Any:
-        for batch in right(self, batch_size):
-            yield batch._replace(returns=batch.returns.cpu())
+    def gathered(self: ResidentBuffer, order: th.Tensor) -> Minibatch:
+        batch = right(self, order)
+        return batch._replace(returns=batch.returns.cpu())
 
-    monkeypatch.setattr(ResidentBuffer, "get", get)
+    monkeypatch.setattr(ResidentBuffer, "gathered", gathered)
 
 
 def _observations_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ and update go through the same layers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -28,10 +28,17 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
+from mission_tui.trainer.ppo.cuda_graphs import GraphedCall, GraphedCalls
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
 from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
-from mission_tui.trainer.ppo.policy_evaluator import LayeredPolicy, PolicyEvaluator, evaluator_of
+from mission_tui.trainer.ppo.policy_evaluator import (
+    Evaluated,
+    LayeredPolicy,
+    PolicyEvaluator,
+    StackedPolicy,
+    evaluator_of,
+)
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer
 from mission_tui.trainer.ppo.signals import RolloutSignals, check_observations, check_parameters
@@ -49,6 +56,7 @@ class FastPPO(PPO):
     rollout_buffer: ResidentBuffer
     _evaluator: PolicyEvaluator | NativePolicy
     _loss_gradient: LossGradient
+    _under_way: _GraphedStep
     _env_s = 0.0
 
     def __init__(
@@ -77,6 +85,10 @@ class FastPPO(PPO):
             prepare=prepare,
             optimizer=self.policy.optimizer,
         )
+        by_graphs = self.device.type == "cuda" and self.rounding == "quick"
+        self._graphed: GraphedCalls[_GraphedStep] | None = None
+        if by_graphs and isinstance(self._evaluator, StackedPolicy) and isinstance(self.policy.optimizer, FlatAdam):
+            self._graphed = GraphedCalls()
         if self.compiles and not isinstance(self._evaluator, LayeredPolicy):
             raise PresetError(
                 "run.compile = true: gSDE, and policies that override how they evaluate, cannot be compiled; "
@@ -207,7 +219,15 @@ class FastPPO(PPO):
             return {name: th.as_tensor(part, device=self.device) for name, part in observation.items()}
         return th.as_tensor(observation, device=self.device)
 
+    def _minibatches(self) -> Iterator[Any]:
+        return super()._minibatches() if self._graphed is None else self.rollout_buffer.orders(self.batch_size)
+
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        if isinstance(batch, th.Tensor):
+            assert self._graphed is not None
+            terms = (clip, self._coefficients(), id(self.rollout_buffer))
+            self._under_way = self._graphed.of(len(batch), terms, lambda: _GraphedStep(self, len(batch), clip))
+            return self._under_way.losses(batch)
         objective = Objective(clip, self.ent_coef, self.vf_coef)
         if isinstance(self._evaluator, NativePolicy):
             return self._evaluator.losses(batch, objective, normalized=self.normalize_advantage)
@@ -219,7 +239,15 @@ class FastPPO(PPO):
         assert not isinstance(self._evaluator, NativePolicy)
         self._evaluator.backward(self._loss_gradient)
 
+    def _coefficients(self) -> tuple[Any, ...]:
+        """What a captured gradient step holds as numbers, besides the clip ranges."""
+        group = self.policy.optimizer.param_groups[0]
+        of_loss = (self.ent_coef, self.vf_coef, self.max_grad_norm, self.normalize_advantage)
+        return (*of_loss, *group["betas"], group["eps"])
+
     def _step(self, loss: th.Tensor) -> th.Tensor:
+        if self._graphed is not None:
+            return self._under_way.descend()
         if isinstance(self._evaluator, NativePolicy):
             return self._evaluator.descend(self.max_grad_norm)
         optimizer = self.policy.optimizer
@@ -229,6 +257,52 @@ class FastPPO(PPO):
         self._differentiate(loss)
         norm = optimizer.clip(self.max_grad_norm)
         optimizer.step()
+        return norm
+
+
+class _GraphedStep:
+    """Gradient steps on minibatches of one size, as two graphs: the losses, and the descent.
+
+    Between them the host may look at how far the policy has moved.
+    """
+
+    def __init__(self, model: FastPPO, size: int, clip: ClipRanges) -> None:
+        self._model, self._clip = model, clip
+        self._order = th.zeros(size, dtype=th.int64, device=model.device)
+        self._graphed_losses = GraphedCall("the losses", self._evaluate)
+        self._graphed_descent = GraphedCall("the descent", self._descend)
+
+    def losses(self, order: th.Tensor) -> Losses:
+        """Of the transitions at `order`, shape (batch,), of the rollout buffer."""
+        self._order.copy_(order)
+        losses, self._loss_gradient, self._evaluated = self._graphed_losses()
+        # The next replay overwrites them.
+        loss, policy, value, entropy = th.stack(losses[:4]).unbind(0)
+        heads = None if losses.heads is None else losses.heads.clone()
+        return Losses(loss, policy, value, entropy, losses.log_ratio.clone(), heads)
+
+    def descend(self) -> th.Tensor:
+        """The optimizer's step; the norm of the gradient before clipping."""
+        optimizer = self._model.policy.optimizer
+        assert isinstance(optimizer, FlatAdam)
+        optimizer.count_ahead()
+        return self._graphed_descent().clone()
+
+    def _evaluate(self) -> tuple[Losses, LossGradient, Evaluated | None]:
+        model = self._model
+        losses = model._losses(model.rollout_buffer.gathered(self._order), self._clip)
+        assert isinstance(model._evaluator, StackedPolicy)
+        return losses, model._loss_gradient, model._evaluator.evaluated
+
+    def _descend(self) -> th.Tensor:
+        model, optimizer = self._model, self._model.policy.optimizer
+        assert isinstance(optimizer, FlatAdam)
+        assert isinstance(model._evaluator, StackedPolicy)
+        optimizer.zero_grad()
+        model._evaluator.evaluated = self._evaluated
+        model._evaluator.backward(self._loss_gradient)
+        norm = optimizer.clip(model.max_grad_norm)
+        optimizer.step_counted()
         return norm
 
 

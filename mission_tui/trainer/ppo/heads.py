@@ -54,13 +54,11 @@ class MlpStack:
         self._biases = [layer.module.bias.detach() for layer in layers]
         self._outputs: dict[int, list[th.Tensor]] = {}
         self._gradients: dict[int, list[th.Tensor]] = {}
-        self._features = th.empty(0)
         self._quick = quick and self._weights[0].device.type == "cpu"
 
     def forward(self, features: th.Tensor) -> th.Tensor:
         """Outputs, shape (batch, outputs), outside of autograd."""
-        self._features = batch = features
-        rooms = self._rooms(self._outputs)
+        batch, rooms = features, self._rooms(self._outputs, features)
         for layer, bias, weight, room in zip(self.layers, self._biases, self._transposed, rooms, strict=True):
             batch = th.addmm(bias, batch, weight, out=room)
             if layer.activation == "tanh":
@@ -69,16 +67,18 @@ class MlpStack:
                 batch.relu_()
         return batch
 
-    def backward(self, gradient: th.Tensor) -> None:
-        """Write every parameter's gradient, given that of the last outputs, shape (batch, outputs)."""
-        outputs, rooms = self._rooms(self._outputs), self._rooms(self._gradients)
+    def backward(self, gradient: th.Tensor, features: th.Tensor) -> None:
+        """Write every parameter's gradient, given that of the outputs, shape (batch, outputs), of the last call with so
+        many rows, which was of `features`.
+        """
+        outputs, rooms = self._rooms(self._outputs, features), self._rooms(self._gradients, features)
         for index in reversed(range(len(self.layers))):
             layer, output = self.layers[index], outputs[index]
             if layer.activation == "tanh":
                 th.ops.aten.tanh_backward.grad_input(gradient, output, grad_input=gradient)
             elif layer.activation == "relu":
                 th.ops.aten.threshold_backward.grad_input(gradient, output, 0, grad_input=gradient)
-            below = outputs[index - 1] if index else self._features
+            below = outputs[index - 1] if index else features
             self._weigh(gradient, below, gradient_of(layer.module.weight))
             th.sum(gradient, 0, out=gradient_of(layer.module.bias))
             if index:
@@ -100,10 +100,10 @@ class MlpStack:
         else:
             th.mm(gradient.t(), below, out=room)
 
-    def _rooms(self, kept: dict[int, list[th.Tensor]]) -> list[th.Tensor]:
-        size = len(self._features)
+    def _rooms(self, kept: dict[int, list[th.Tensor]], features: th.Tensor) -> list[th.Tensor]:
+        size = len(features)
         if size not in kept:
-            kept[size] = [self._features.new_empty((size, layer.module.out_features)) for layer in self.layers]
+            kept[size] = [features.new_empty((size, layer.module.out_features)) for layer in self.layers]
         return kept[size]
 
 

@@ -33,6 +33,8 @@ class FlatAdam(th.optim.Adam):
             th.zeros(room, device=parameters[0].device) for _ in range(4)
         )
         self._count = th.tensor(0.0)
+        # Where steps are captured as graphs, what changes from step to step is read from here.
+        self._of_this_step = th.zeros(2, device=parameters[0].device).unbind(0)
         with th.no_grad():
             self._gradient_views = self._views(self._gradients)
             for parameter, value, gradient in zip(
@@ -69,12 +71,39 @@ class FlatAdam(th.optim.Adam):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """One step of the Adam paper's algorithm 1, https://arxiv.org/abs/1412.6980, by torch's own operations."""
         assert closure is None
+        if self._values.device.type != "cpu":
+            self.count_ahead()
+            self.step_counted()
+            return
+        group = self.param_groups[0]
+        correction, step_size = self._next_step()
+        denominator = (self._moments_sqrt() / correction).add_(group["eps"])
+        self._values.addcdiv_(self._first, denominator, value=-step_size)
+
+    def count_ahead(self) -> None:
+        """Count a step on a card and write down what it is made with, for `step_counted`."""
+        for kept, value in zip(self._of_this_step, self._next_step(), strict=True):
+            kept.fill_(value)
+
+    @th.no_grad()
+    def step_counted(self) -> None:
+        """The step itself, with no number of the host in it that changes from step to step."""
+        correction, step_size = self._of_this_step
+        denominator = (self._moments_sqrt() / correction).add_(self.param_groups[0]["eps"])
+        self._values.sub_(self._first.div(denominator).mul_(step_size))
+
+    def _next_step(self) -> tuple[float, float]:
+        """The root of the second moments' correction, and how far to go along the first ones."""
         group, count = self.param_groups[0], self.count_step()
-        (beta1, beta2), lr = group["betas"], group["lr"]
+        beta1, beta2 = group["betas"]
+        return float((1 - beta2**count) ** 0.5), float(group["lr"] / (1 - beta1**count))
+
+    def _moments_sqrt(self) -> th.Tensor:
+        """Move both moments on by the gradients; the root of the second."""
+        beta1, beta2 = self.param_groups[0]["betas"]
         self._first.lerp_(self._gradients, 1 - beta1)
         self._second.mul_(beta2).addcmul_(self._gradients, self._gradients, value=1 - beta2)
-        denominator = (self._second.sqrt() / (1 - beta2**count) ** 0.5).add_(group["eps"])
-        self._values.addcdiv_(self._first, denominator, value=-(lr / (1 - beta1**count)))
+        return self._second.sqrt()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take moments over; torch would keep tensors of its own instead of filling ours."""

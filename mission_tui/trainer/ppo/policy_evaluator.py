@@ -8,7 +8,7 @@ override how they evaluate, and gSDE, are asked through their own methods.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch as th
 from gymnasium import spaces
@@ -16,6 +16,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
 from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
 
+from mission_tui.trainer.ppo.cuda_graphs import GraphedCall, GraphedCalls
 from mission_tui.trainer.ppo.heads import Head, MlpStack, head_of, mlp_stack_of
 from mission_tui.trainer.ppo.losses import ActionEvaluation, LossGradient, backprop
 from mission_tui.trainer.ppo.native_policy import NativePolicy, native_policy_of
@@ -24,7 +25,8 @@ from mission_tui.trainer.ppo.rollout_buffer import Observation
 Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _ROWS = 2048
-"""Rows that the critic values at once: their activations stay in a core's second cache."""
+"""Rows that the critic values at once on a CPU: their activations stay in a core's second cache."""
+_ROWS_OF_A_CARD = 32_768
 _OVERRIDABLE = ("forward", "evaluate_actions", "predict_values", "extract_features", "_get_action_dist_from_latent")
 
 
@@ -79,7 +81,7 @@ def evaluator_of(
     critic = mlp_stack_of([*policy.mlp_extractor.value_net, policy.value_net], quick=quick)
     if actor is not None and critic is not None and _only_flattens(policy):
         native = native_policy_of(policy, optimizer, actor, critic) if quick else None
-        return native or _MlpPolicy(actor, critic, head)
+        return native or StackedPolicy(actor, critic, head)
     return LayeredPolicy(policy, head)
 
 
@@ -196,22 +198,50 @@ class LayeredPolicy(_Recorded):
         return output, policy.value_net(policy.mlp_extractor.forward_critic(for_critic))
 
 
-class _MlpPolicy:
+class Evaluated(NamedTuple):
+    """What a `StackedPolicy` needs for differentiating what it said last of a minibatch."""
+
+    features: th.Tensor
+    output: th.Tensor
+    actions: th.Tensor
+    evaluation: ActionEvaluation
+
+
+class StackedPolicy:
     """Actor and critic on the flat observation, without autograd.
 
-    While acting only the actor is asked. The critic sees the whole rollout at its end, in few large batches.
+    While acting only the actor is asked; on a card that is captured as a graph. The critic sees the whole rollout at
+    its end, in few large batches.
     """
+
+    graphs_acts: ClassVar[bool] = True
+    """False where somebody else draws the random numbers."""
 
     def __init__(self, actor: MlpStack, critic: MlpStack, head: Head) -> None:
         self._actor, self._critic, self._head = actor, critic, head
         self._outputs: list[th.Tensor] = []
-        self._evaluated: tuple[th.Tensor, th.Tensor, ActionEvaluation] | None = None
+        self._acts = GraphedCalls[tuple[th.Tensor, GraphedCall[tuple[th.Tensor, th.Tensor]]]]()
+        self.evaluated: Evaluated | None = None
 
     @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
-        output = self._actor.forward(_flat(observation)).clone()
-        self._outputs.append(output)
-        return self._head.sample(output)
+        flat = _flat(observation)
+        if flat.device.type == "cpu" or not self.graphs_acts:
+            output, actions = self._act(flat)
+        else:
+            seen, graphed = self._acts.of(flat.shape, flat.dtype, lambda: self._graphed_act(flat))
+            seen.copy_(flat)
+            output, actions = graphed()
+        self._outputs.append(output.clone())
+        return actions
+
+    def _act(self, flat: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
+        output = self._actor.forward(flat)
+        return output, self._head.sample(output)
+
+    def _graphed_act(self, like: th.Tensor) -> tuple[th.Tensor, GraphedCall[tuple[th.Tensor, th.Tensor]]]:
+        seen = th.empty_like(like)
+        return seen, GraphedCall("acting", lambda: self._act(seen))
 
     @th.no_grad()
     def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
@@ -221,7 +251,8 @@ class _MlpPolicy:
     def rollout_values(self, observations: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         lanes = len(self._outputs[0])
         # Matrix kernels sum the rows beyond a multiple of 4 in another order, so such lanes are valued step by step.
-        size = _ROWS if lanes % 4 == 0 else lanes
+        rows = _ROWS if self._outputs[0].device.type == "cpu" else _ROWS_OF_A_CARD
+        size = rows if lanes % 4 == 0 else lanes
         values = [self._critic.forward(rows).flatten().clone() for rows in th.split(_flat(observations), size)]
         log_probs = self._head.log_prob(th.cat(self._outputs), actions)
         self.reset()
@@ -238,14 +269,15 @@ class _MlpPolicy:
         features = _flat(observation)
         output, values = self._actor.forward(features), self._critic.forward(features)
         evaluation = self._head.evaluate(output, actions)
-        self._evaluated = output, actions, evaluation
+        self.evaluated = Evaluated(features, output, actions, evaluation)
         return values, evaluation
 
     @th.no_grad()
     def backward(self, loss_gradient: LossGradient) -> None:
-        assert self._evaluated is not None
-        self._actor.backward(self._head.gradient(*self._evaluated, loss_gradient))
-        self._critic.backward(loss_gradient.values)
+        assert self.evaluated is not None
+        features, *said = self.evaluated
+        self._actor.backward(self._head.gradient(*said, loss_gradient), features)
+        self._critic.backward(loss_gradient.values, features)
 
 
 def _flat(observation: Observation) -> th.Tensor:

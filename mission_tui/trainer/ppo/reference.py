@@ -6,7 +6,7 @@ compares parameters bit for bit. Signals are only read from what the update comp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,8 @@ _OURS = (
     "rollout_buffer_class",
     "_evaluator",
     "_loss_gradient",
+    "_graphed",
+    "_under_way",
     "_env_s",
 )
 
@@ -131,7 +133,7 @@ class PPO(Learner, stable_baselines3.PPO):
         for _ in range(self.n_epochs):
             signals.begin_epoch()
             beyond = False
-            for batch in self.rollout_buffer.get(self.batch_size):
+            for batch in self._minibatches():
                 if self.stop_asked():
                     return False
                 losses = self._losses(batch, clip)
@@ -147,6 +149,10 @@ class PPO(Learner, stable_baselines3.PPO):
             if beyond:
                 break
         return True
+
+    def _minibatches(self) -> Iterator[Any]:
+        """Those of one epoch, shuffled."""
+        yield from self.rollout_buffer.get(self.batch_size)
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         values, evaluation = self._evaluate_batch(batch)

@@ -162,6 +162,21 @@ class ResidentBuffer(RolloutBuffer):
             chosen = slice(start, start + size)
             yield Minibatch(self._observations(order[chosen]), actions[chosen], *scalars[:, chosen].unbind(0))
 
+    def orders(self, batch_size: int) -> Iterator[th.Tensor]:
+        """The places of the transitions of each minibatch that `get` would yield, for `gathered`."""
+        total = self.buffer_size * self.n_envs
+        order = th.from_numpy(self._places[np.random.permutation(total)]).to(self.device)
+        for start in range(0, total, batch_size):
+            yield order[start : start + batch_size]
+
+    def gathered(self, order: th.Tensor) -> Minibatch:
+        """The transitions at `order`, shape (batch,), of `orders`."""
+        actions = self._chosen.select(order)
+        if isinstance(self.action_space, spaces.Discrete):
+            actions = actions.flatten()
+        scalars = self._scalars.flatten(1).index_select(1, order)
+        return Minibatch(self._observations(order), actions, *scalars.unbind(0))
+
     def _observations(self, order: th.Tensor) -> Observation:
         if isinstance(self._observed, dict):
             return {name: part.select(order) for name, part in self._observed.items()}
