@@ -112,7 +112,8 @@ def memory(bench: Bench) -> list[Row]:
             spec = spec_of("fast", (*bench.shape, "run.total_timesteps=4096", *words))
             ran = run_attempt(new_run(Path(name) / "run", spec))
             how = ran.ended()
-        rows.append(bounded(what, "of 1", [float(how.failure == "oom")], at_least=1, note=f"{how.failure}: {how.cause}"))
+            said = f"{how.failure}: {how.cause}"
+        rows.append(bounded(what, "of 1", [float(how.failure == "oom")], at_least=1, note=said))
     finally:
         hog.kill()
         hog.wait()

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch as th
+from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
@@ -244,7 +246,28 @@ def update(bench: Bench) -> list[Row]:
                 rows.append(unmeasured(what, "", " ".join(str(error).split())[:300]))
             finally:
                 use_tf32("cpu", wanted=False)
-    return rows
+    return [*rows, *([] if bench.small else _images(bench))]
+
+
+def _images(bench: Bench) -> list[Row]:
+    """SB3's net for Atari: 8 lanes of 128 steps, minibatches of 256."""
+    words = ("ppo.policy=CnnPolicy", "env.n_envs=8", "ppo.n_steps=128", "ppo.batch_size=256", "ppo.n_epochs=4")
+    spec = spec_of("cartpole", (f"run.device={bench.device}", *words))
+    shape = NetShape(spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(6), 8)
+    ours = _Engine(spec, bench, shape)
+    with one_by_one():
+        single = _Engine(spec, bench, shape)
+        single_ms, single_rollout_ms = single.step_ms(), single.rollout_ms()
+    stock = _Engine(spec, bench, shape, engine="stock")
+    found = {
+        "a gradient step": (ours.step_ms(), single_ms, stock.step_ms()),
+        "8 actions of a rollout": (ours.rollout_ms(), single_rollout_ms, stock.rollout_ms()),
+    }
+    return [
+        compared(f"net for Atari, {what}, by a graph", "per s", [1000 / graph], against, [1000 / other], None)
+        for what, (graph, single_ms, stock_ms) in found.items()
+        for against, other in (("one by one", single_ms), ("SB3's own engine", stock_ms))
+    ]
 
 
 def _one_by_one_ms(spec: Spec, bench: Bench) -> float:
@@ -255,7 +278,7 @@ def _one_by_one_ms(spec: Spec, bench: Bench) -> float:
 class _Engine:
     """The model of a spec with `run` settings changed, its rollout collected."""
 
-    def __init__(self, spec: Spec, bench: Bench, **run: Any) -> None:
+    def __init__(self, spec: Spec, bench: Bench, shape: NetShape | None = None, **run: Any) -> None:
         self._bench = bench
         self._epochs = 2 if bench.small else 10
         spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, **run))
@@ -266,7 +289,7 @@ class _Engine:
         def build(kept: dict[str, Any], vec: VecEnv, device: str) -> PPO:
             return build_ppo(kept, vec, None, device, spec.ppo.algo, **options)
 
-        self._model = in_still_envs(build, _shape(spec), arguments, bench.device)
+        self._model = in_still_envs(build, shape or _shape(spec), arguments, bench.device)
         if spec.run.compile:
             assert isinstance(self._model, FastPPO)
             self._model.warm_up(lambda: False)

@@ -50,9 +50,7 @@ ITEMS = (
     Item("fast", "small_nets", 120, "16 x CartPole on the CPU and on the card, and the sentence for the user"),
     Item("fast", "heavy", 180, "`heavy` alone, four at once, SB3 beside it; the goal is 2.5 x summed steps/s of four"),
     Item("fast", "beast", 240, "the same of `beast`; the goal is 3 x of stock SB3's update"),
-    Item(
-        "fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"
-    ),
+    Item("fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"),
     Item("fast", "fast", 150, "the same of `fast`"),
     Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
     Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),

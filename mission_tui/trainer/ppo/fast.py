@@ -56,7 +56,7 @@ class FastPPO(PPO):
     rollout_buffer: ResidentBuffer
     _evaluator: PolicyEvaluator | NativePolicy
     _loss_gradient: LossGradient
-    _under_way: _GraphedStep
+    _under_way: _GraphedStep | None = None
     _env_s = 0.0
 
     def __init__(
@@ -87,7 +87,10 @@ class FastPPO(PPO):
         )
         by_graphs = self.device.type == "cuda" and self.rounding == "quick"
         self._graphed: GraphedCalls[_GraphedStep] | None = None
-        if by_graphs and isinstance(self._evaluator, StackedPolicy) and isinstance(self.policy.optimizer, FlatAdam):
+        capturable = isinstance(self._evaluator, StackedPolicy) or (
+            isinstance(self._evaluator, LayeredPolicy) and self._evaluator.capturable
+        )
+        if by_graphs and capturable and isinstance(self.policy.optimizer, FlatAdam):
             self._graphed = GraphedCalls()
         if self.compiles and not isinstance(self._evaluator, LayeredPolicy):
             raise PresetError(
@@ -141,7 +144,7 @@ class FastPPO(PPO):
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         # The names of variables are part of what callbacks are told: they are SB3's.
-        asks_later = isinstance(callback, RolloutWatch)
+        asks_later, on_host = isinstance(callback, RolloutWatch), self.device.type == "cpu"
         clock, env_s = time.monotonic, 0.0
         callback.on_rollout_start()
         for n_steps in range(n_rollout_steps):
@@ -167,7 +170,7 @@ class FastPPO(PPO):
                 # Monitor says nothing of episodes that go on.
                 self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
                 rewards = self._with_time_limits(rewards, infos, ended)
-            rollout_buffer.add_rewards(n_steps, actions, rewards)
+            rollout_buffer.add_rewards(n_steps, actions if on_host else chosen, rewards)
             self._last_obs, self._last_episode_starts = new_obs, dones  # type: ignore[assignment]
         self._env_s = env_s
         rollout_buffer.add_values(*self._evaluator.rollout_values(*rollout_buffer.observations_and_actions()))
@@ -220,14 +223,27 @@ class FastPPO(PPO):
         return th.as_tensor(observation, device=self.device)
 
     def _minibatches(self) -> Iterator[Any]:
-        return super()._minibatches() if self._graphed is None else self.rollout_buffer.orders(self.batch_size)
+        if self._graphed is None or (self._steps_whole and not (self.target_kl is None and self.lr_warmup.over)):
+            return super()._minibatches()
+        return self.rollout_buffer.orders(self.batch_size)
+
+    @property
+    def _steps_whole(self) -> bool:
+        """Whether a gradient step can only be captured as one, with nothing looked at or changed in its middle."""
+        return not isinstance(self._evaluator, StackedPolicy)
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         if isinstance(batch, th.Tensor):
             assert self._graphed is not None
-            terms = (clip, self._coefficients(), id(self.rollout_buffer))
-            self._under_way = self._graphed.of(len(batch), terms, lambda: _GraphedStep(self, len(batch), clip))
+            terms, kind = (clip, self._coefficients(), id(self.rollout_buffer)), _GraphedStep
+            if self._steps_whole:
+                kind = _GraphedWholeStep
+            self._under_way = self._graphed.of(len(batch), terms, lambda: kind(self, len(batch), clip))
             return self._under_way.losses(batch)
+        self._under_way = None
+        return self._plain_losses(batch, clip)
+
+    def _plain_losses(self, batch: Any, clip: ClipRanges) -> Losses:
         objective = Objective(clip, self.ent_coef, self.vf_coef)
         if isinstance(self._evaluator, NativePolicy):
             return self._evaluator.losses(batch, objective, normalized=self.normalize_advantage)
@@ -246,7 +262,7 @@ class FastPPO(PPO):
         return (*of_loss, *group["betas"], group["eps"])
 
     def _step(self, loss: th.Tensor) -> th.Tensor:
-        if self._graphed is not None:
+        if self._under_way is not None:
             return self._under_way.descend()
         if isinstance(self._evaluator, NativePolicy):
             return self._evaluator.descend(self.max_grad_norm)
@@ -276,34 +292,65 @@ class _GraphedStep:
         """Of the transitions at `order`, shape (batch,), of the rollout buffer."""
         self._order.copy_(order)
         losses, self._loss_gradient, self._evaluated = self._graphed_losses()
-        # The next replay overwrites them.
-        loss, policy, value, entropy = th.stack(losses[:4]).unbind(0)
-        heads = None if losses.heads is None else losses.heads.clone()
-        return Losses(loss, policy, value, entropy, losses.log_ratio.clone(), heads)
+        return _kept(losses)
 
     def descend(self) -> th.Tensor:
         """The optimizer's step; the norm of the gradient before clipping."""
-        optimizer = self._model.policy.optimizer
-        assert isinstance(optimizer, FlatAdam)
-        optimizer.count_ahead()
+        self._optimizer.count_ahead()
         return self._graphed_descent().clone()
+
+    @property
+    def _optimizer(self) -> FlatAdam:
+        assert isinstance(self._model.policy.optimizer, FlatAdam)
+        return self._model.policy.optimizer
 
     def _evaluate(self) -> tuple[Losses, LossGradient, Evaluated | None]:
         model = self._model
-        losses = model._losses(model.rollout_buffer.gathered(self._order), self._clip)
         assert isinstance(model._evaluator, StackedPolicy)
+        losses = model._plain_losses(model.rollout_buffer.gathered(self._order), self._clip)
         return losses, model._loss_gradient, model._evaluator.evaluated
 
     def _descend(self) -> th.Tensor:
-        model, optimizer = self._model, self._model.policy.optimizer
-        assert isinstance(optimizer, FlatAdam)
-        assert isinstance(model._evaluator, StackedPolicy)
-        optimizer.zero_grad()
-        model._evaluator.evaluated = self._evaluated
-        model._evaluator.backward(self._loss_gradient)
-        norm = optimizer.clip(model.max_grad_norm)
-        optimizer.step_counted()
+        assert isinstance(self._model._evaluator, StackedPolicy)
+        self._model._evaluator.evaluated = self._evaluated
+        return self._descend_along(self._loss_gradient)
+
+    def _descend_along(self, loss_gradient: LossGradient) -> th.Tensor:
+        assert not isinstance(self._model._evaluator, NativePolicy)
+        self._optimizer.zero_grad()
+        self._model._evaluator.backward(loss_gradient)
+        norm = self._optimizer.clip(self._model.max_grad_norm)
+        self._optimizer.step_counted()
         return norm
+
+
+class _GraphedWholeStep(_GraphedStep):
+    """As one graph, because autograd's own record of the losses is gone after a descent."""
+
+    def __init__(self, model: FastPPO, size: int, clip: ClipRanges) -> None:
+        super().__init__(model, size, clip)
+        self._graphed_step = GraphedCall("the gradient step", self._step)
+
+    def losses(self, order: th.Tensor) -> Losses:
+        self._order.copy_(order)
+        self._optimizer.count_ahead()
+        losses, self._norm = self._graphed_step()
+        return _kept(losses)
+
+    def descend(self) -> th.Tensor:
+        return self._norm.clone()
+
+    def _step(self) -> tuple[Losses, th.Tensor]:
+        model = self._model
+        losses = model._plain_losses(model.rollout_buffer.gathered(self._order), self._clip)
+        return losses, self._descend_along(model._loss_gradient)
+
+
+def _kept(losses: Losses) -> Losses:
+    """A copy, because the next replay overwrites them."""
+    loss, policy, value, entropy = th.stack(losses[:4]).unbind(0)
+    heads = None if losses.heads is None else losses.heads.clone()
+    return Losses(loss, policy, value, entropy, losses.log_ratio.clone(), heads)
 
 
 def _first(observations: Observation, rows: int) -> Observation:

@@ -14,7 +14,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.preprocessing import is_image_space, preprocess_obs
-from stable_baselines3.common.torch_layers import FlattenExtractor, MlpExtractor
+from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor, MlpExtractor, NatureCNN
 
 from mission_tui.trainer.ppo.cuda_graphs import GraphedCall, GraphedCalls
 from mission_tui.trainer.ppo.heads import Head, MlpStack, head_of, mlp_stack_of
@@ -27,6 +27,8 @@ Prepare = Callable[[Callable[..., Any]], Callable[..., Any]]
 _ROWS = 2048
 """Rows that the critic values at once on a CPU: their activations stay in a core's second cache."""
 _ROWS_OF_A_CARD = 32_768
+_CAPTURABLE = {FlattenExtractor, NatureCNN, CombinedExtractor}
+"""What these do is the same at each call; a user's extractor may look at what changes, which no graph would see."""
 _OVERRIDABLE = ("forward", "evaluate_actions", "predict_values", "extract_features", "_get_action_dist_from_latent")
 
 
@@ -83,6 +85,39 @@ def evaluator_of(
         native = native_policy_of(policy, optimizer, actor, critic) if quick else None
         return native or StackedPolicy(actor, critic, head)
     return LayeredPolicy(policy, head)
+
+
+class _Acts:
+    """`act`, on a card by a graph for each shape of observations: what it returned before is overwritten then.
+
+    `act` gives actions first, and what else it says of an observation.
+    """
+
+    graphed: ClassVar[bool] = True
+    """False where somebody else draws the random numbers."""
+
+    def __init__(self, act: Callable[[Observation], tuple[th.Tensor, ...]], *, capturable: bool = True) -> None:
+        self._act, self._capturable = act, capturable
+        self._calls = GraphedCalls[tuple[Observation, GraphedCall[tuple[th.Tensor, ...]]]]()
+
+    @th.no_grad()
+    def __call__(self, observation: Observation) -> tuple[th.Tensor, ...]:
+        parts = observation if isinstance(observation, dict) else {"": observation}
+        on_host = all(part.device.type == "cpu" for part in parts.values())
+        if on_host or not (self._capturable and self.graphed):
+            return self._act(observation)
+        shapes = tuple((name, part.shape, part.dtype) for name, part in parts.items())
+        seen, call = self._calls.of(shapes, None, lambda: self._graphed(observation))
+        for name, part in (seen if isinstance(seen, dict) else {"": seen}).items():
+            part.copy_(parts[name])
+        return call()
+
+    def _graphed(self, like: Observation) -> tuple[Observation, GraphedCall[tuple[th.Tensor, ...]]]:
+        if isinstance(like, dict):
+            seen: Observation = {name: th.empty_like(part) for name, part in like.items()}
+        else:
+            seen = th.empty_like(like)
+        return seen, GraphedCall("acting", lambda: self._act(seen))
 
 
 class _Recorded:
@@ -157,6 +192,9 @@ class LayeredPolicy(_Recorded):
     def __init__(self, policy: ActorCriticPolicy, head: Head, prepare: Prepare | None = None) -> None:
         super().__init__()
         self._policy, self._head = policy, head
+        extractors = {type(policy.pi_features_extractor), type(policy.vf_features_extractor)}
+        self.capturable = prepare is None and extractors <= _CAPTURABLE
+        self._acts = _Acts(self._act, capturable=self.capturable)
         self._run_forward, self._run_evaluate = self._forward, self._evaluate_prepared
         if prepare is not None:
             self._run_forward, self._run_evaluate = prepare(self._forward), prepare(self._evaluate_prepared)
@@ -166,12 +204,15 @@ class LayeredPolicy(_Recorded):
         """What the head turns into actions, and values; no random number is drawn."""
         return self._run_forward(self._input(observation))
 
-    @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
+        actions, values, log_probs = self._acts(observation)
+        self.remember(values.clone(), log_probs.clone())
+        return actions
+
+    def _act(self, observation: Observation) -> tuple[th.Tensor, ...]:
         output, values = self.forward(observation)
         actions = self._head.sample(output)
-        self.remember(values, self._head.log_prob(output, actions))
-        return actions
+        return actions, values, self._head.log_prob(output, actions)
 
     @th.no_grad()
     def predict_values(self, observation: Observation) -> th.Tensor:
@@ -210,38 +251,23 @@ class Evaluated(NamedTuple):
 class StackedPolicy:
     """Actor and critic on the flat observation, without autograd.
 
-    While acting only the actor is asked; on a card that is captured as a graph. The critic sees the whole rollout at
-    its end, in few large batches.
+    While acting only the actor is asked. The critic sees the whole rollout at its end, in few large batches.
     """
-
-    graphs_acts: ClassVar[bool] = True
-    """False where somebody else draws the random numbers."""
 
     def __init__(self, actor: MlpStack, critic: MlpStack, head: Head) -> None:
         self._actor, self._critic, self._head = actor, critic, head
         self._outputs: list[th.Tensor] = []
-        self._acts = GraphedCalls[tuple[th.Tensor, GraphedCall[tuple[th.Tensor, th.Tensor]]]]()
+        self._acts = _Acts(self._act)
         self.evaluated: Evaluated | None = None
 
-    @th.no_grad()
     def act(self, observation: Observation) -> th.Tensor:
-        flat = _flat(observation)
-        if flat.device.type == "cpu" or not self.graphs_acts:
-            output, actions = self._act(flat)
-        else:
-            seen, graphed = self._acts.of(flat.shape, flat.dtype, lambda: self._graphed_act(flat))
-            seen.copy_(flat)
-            output, actions = graphed()
+        actions, output = self._acts(observation)
         self._outputs.append(output.clone())
         return actions
 
-    def _act(self, flat: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
-        output = self._actor.forward(flat)
-        return output, self._head.sample(output)
-
-    def _graphed_act(self, like: th.Tensor) -> tuple[th.Tensor, GraphedCall[tuple[th.Tensor, th.Tensor]]]:
-        seen = th.empty_like(like)
-        return seen, GraphedCall("acting", lambda: self._act(seen))
+    def _act(self, observation: Observation) -> tuple[th.Tensor, ...]:
+        output = self._actor.forward(_flat(observation))
+        return self._head.sample(output), output
 
     @th.no_grad()
     def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:

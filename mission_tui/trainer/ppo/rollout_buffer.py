@@ -44,10 +44,12 @@ class _StepArray:
         )
         self._array = (self.tensor if self._stage is None else self._stage).numpy()
 
-    def put(self, step: int, values: NDArray[Any]) -> th.Tensor:
+    def put(self, step: int, values: NDArray[Any] | th.Tensor) -> th.Tensor:
         """Keep `values` as row `step`; returns the row."""
         row = self._rows[step]
-        if self._stage is None:
+        if isinstance(values, th.Tensor):
+            row.copy_(values.view(row.shape))
+        elif self._stage is None:
             self._array[step] = values.reshape(row.shape)
         else:
             self._array[...] = values.reshape(row.shape)
@@ -104,8 +106,11 @@ class ResidentBuffer(RolloutBuffer):
             return {name: part.put(step, observation[name]) for name, part in self._observed.items()}
         return self._observed.put(step, observation)
 
-    def add_rewards(self, step: int, actions: NDArray[Any], rewards: NDArray[Any]) -> None:
-        """Keep what was done at `step`, shape (lanes, ...), and what it earned, time-limit values included."""
+    def add_rewards(self, step: int, actions: NDArray[Any] | th.Tensor, rewards: NDArray[Any]) -> None:
+        """Keep what was done at `step`, shape (lanes, ...), and what it earned, time-limit values included.
+
+        On a card actions are best given as they were chosen there.
+        """
         self._chosen.put(step, actions)
         self.rewards[step] = rewards
         self.pos = step + 1
