@@ -126,13 +126,18 @@ def _ended(bench: Bench, environ: Mapping[str, str], why: str, words: tuple[str,
         assignments = (*bench.shape, f"run.total_timesteps={4096}", *words)
         run = lab.launch("fast" if words else "cartpole", *as_options(assignments))[0]
         with suppress(TimeoutError):  # it waits, which is an answer too
-            until(lambda: _view(lab, run).state in OVER or lab.updates(run), ENDS_S, "the run trains or ends", 0.2)
+            until(lambda: _settled(lab, run), ENDS_S, "the run trains, ends or waits for memory", 0.2)
         view = _view(lab, run)
         if view.state not in OVER:
             lab.kill(run)
     failed = view.outcome == "failed"
     said = f"{view.kind or 'failed'}: {view.cause}" if failed else f"{view.state}, {view.phase or view.cause}"
     return [bounded(f"{why}: the run", "failed", [float(failed)], note=said)]
+
+
+def _settled(lab: Lab, run: str) -> bool:
+    view = _view(lab, run)
+    return view.state in OVER or bool(lab.updates(run)) or (view.state == "queued" and view.cause is not None)
 
 
 def _view(lab: Lab, run: str) -> RunView:

@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.gpu.items import NEVER_EVALUATED, Bench
-from benchmarks.gpu.meters import probing
+from benchmarks.gpu.meters import Probe, probing
 from benchmarks.gpu.right import one_by_one
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
@@ -98,25 +98,26 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
     spec = spec_of(preset, words)
     transitions = spec.env.n_envs * spec.ppo.n_steps
     rows: list[Row] = []
+    single: list[UpdateDone] = []
     with opened() as lab:
         with probing() as probe:
             alone = trained(lab, preset, words, 1, bench.seconds)[0]
-        rows += _busy(preset, "busy", "one run", probe.mean_busy(bench.seconds))
         one = [rate(alone, transitions)]
+        rows += _of_card(preset, "busy", "one run", probe, bench, one[0])
         note = f"split: {split(alone)}" if preset == "heavy" else split(alone)
-        single = (*words, "run.engine=stock", *(("env.vec=inline",) if spec.env.vec != "native" else ()))
-        peers: list[tuple[str, Callable[[], list[float]]]] = [
-            (
-                "SB3's engine, one process, same device",
-                lambda: [rate(trained(lab, preset, single, 1, bench.seconds)[0], transitions)],
-            )
-        ]
+        stock = (*words, "run.engine=stock", *(("env.vec=inline",) if spec.env.vec != "native" else ()))
+
+        def by_stock_engine() -> float:
+            single.extend(trained(lab, preset, stock, 1, bench.seconds)[0])
+            return rate(single, transitions)
+
+        peers: list[tuple[str, Callable[[], float]]] = [("SB3's engine, one process, same device", by_stock_engine)]
         if spec.env.vec != "native":
-            peers.append(("stock SB3, SubprocVecEnv, same device", lambda: [_subproc(preset, bench, words)]))
+            peers.append(("stock SB3, SubprocVecEnv, same device", lambda: _subproc(preset, bench, words)))
         for against, measure in peers:
             what = f"`{preset}`, one run, steps/s"
             try:
-                rows.append(compared(what, "steps/s", one, against, measure(), None, note))
+                rows.append(compared(what, "steps/s", one, against, [measure()], None, note))
             except (RuntimeError, TimeoutError, OSError) as error:
                 rows.append(bounded(what, "steps/s", one, note=f"{note}; {against}: {error}"))
         what = f"`{preset}`, four at once against one alone, summed steps/s"
@@ -128,28 +129,32 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
         else:
             summed = [sum(rate(each, transitions) for each in four)]
             rows.append(compared(what, "steps/s", summed, "one, alone", one, at_once))
-            rows += _busy(preset, "four", "four at once", probe.mean_busy(bench.seconds))
-        ours_s = statistics.fmean(row.update_s for row in alone)
-        if preset == "beast":
-            rows.append(_stock_update(lab, single, ours_s, bench))
+            rows += _of_card(preset, "four", "four at once", probe, bench, summed[0])
+    what, goal = f"`{preset}`, update phase", 3.0 if preset == "beast" else None
+    if single:
+        seconds = [statistics.fmean(row.update_s for row in side) for side in (alone, single)]
+        ours, theirs = [1 / seconds[0]], [1 / seconds[1]]
+        rows.append(compared(what, "updates/s", ours, "SB3's engine, same device", theirs, goal))
     return rows
 
 
-def _busy(preset: str, claim: str, how_many: str, percent: float | None) -> list[Row]:
-    """How busy the card was while all were at work; the note is for what the sources claim."""
+def _of_card(preset: str, claim: str, how_many: str, probe: Probe, bench: Bench, steps_per_s: float) -> list[Row]:
+    """How busy the card was while all were at work, what of its memory was in use, and energy.
+
+    The note of the first is for what the sources claim.
+    """
+    percent = probe.mean_busy(bench.seconds)
     if percent is None:
         return []
-    what = f"`{preset}`, {how_many}: the card busy"
-    return [bounded(what, "%", [percent], note=f"{claim} {preset}: {percent:.0f} %")]
-
-
-def _stock_update(lab: Lab, words: Sequence[str], ours_s: float, bench: Bench) -> Row:
-    what = "update phase, `beast` shape"
-    try:
-        theirs = statistics.fmean(row.update_s for row in trained(lab, "beast", words, 1, bench.seconds)[0])
-    except (RuntimeError, TimeoutError) as error:
-        return unmeasured(what, ">= 3 x", str(error))
-    return compared(what, "updates/s", [1 / ours_s], "SB3's engine, same device", [1 / theirs], 3.0)
+    what = f"`{preset}`, {how_many}"
+    rows = [bounded(f"{what}: the card busy", "%", [percent], note=f"{claim} {preset}: {percent:.0f} %")]
+    most = max((gpu.memory_used or 0) for _, line in probe.lines for gpu in line.gpus) / 2**20
+    rows.append(bounded(f"{what}: memory of the card in use", "MiB", [most]))
+    if watts := [drawn for _, drawn in probe.watts(bench.seconds) if drawn > 0]:
+        note = f"{statistics.fmean(watts):.0f} W"
+        joules = statistics.fmean(watts) / steps_per_s * 1e6
+        rows.append(bounded(f"{what}: energy of the card per million steps", "J", [joules], note=note))
+    return rows
 
 
 def fast(bench: Bench) -> list[Row]:
@@ -312,7 +317,7 @@ class _Engine:
         with th.profiler.profile(activities=[th.profiler.ProfilerActivity.CUDA]) as seen:
             self._model.update()
             th.cuda.synchronize()
-        kernels = [event for event in seen.events() or [] if event.device_type == th.autograd.DeviceType.CUDA]
+        kernels = [event for event in seen.events() or [] if event.device_type.name == "CUDA"]
         busy_ms = sum(event.time_range.elapsed_us() for event in kernels) / 1000
         whole_ms = self.step_ms() * self._steps
         return f"{len(kernels) / self._steps:.0f} kernels and copies, which compute for {busy_ms / whole_ms:.0%} of it"

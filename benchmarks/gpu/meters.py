@@ -50,11 +50,11 @@ class Probe:
         """Bytes in use on all cards, at the last line."""
         return sum(gpu.memory_used or 0 for gpu in self.lines[-1][1].gpus)
 
-    def watts(self) -> list[tuple[float, float]]:
-        """When, and what all cards drew."""
-        return [
-            (t, sum(gpu.power_w for gpu in line.gpus if gpu.power_w is not None)) for t, line in self.lines if line.gpus
-        ]
+    def watts(self, last_s: float = math.inf) -> list[tuple[float, float]]:
+        """When, and what all cards drew, over the lines of the `last_s` seconds."""
+        since = self.lines[-1][0] - last_s if self.lines else 0.0
+        said = [(t, line) for t, line in self.lines if line.gpus and t >= since]
+        return [(t, sum(gpu.power_w for gpu in line.gpus if gpu.power_w is not None)) for t, line in said]
 
     def of_processes(self, pids: set[int]) -> tuple[int, list[float]]:
         """The most bytes that they held at once, and the percent of a card at each line."""

@@ -65,7 +65,7 @@ def load(bench: Bench) -> list[Row]:
 
 
 def runs(bench: Bench) -> list[Row]:
-    """`heavy` alone and two at once."""
+    """`heavy` alone and two at once: where placement puts them, and what a second one costs the first."""
     preset = "heavy"
     spec = spec_of(preset, bench.shape)
     transitions = spec.env.n_envs * spec.ppo.n_steps
@@ -77,22 +77,16 @@ def runs(bench: Bench) -> list[Row]:
             ids = trained(lab, preset, bench.shape, many, bench.seconds)
             views = list(lab.views().values())
             rates[many] = [rate(each, transitions) for each in ids]
-        summed = sum(rates[many])
-        name = f"`{preset}`, {many} at once"
         placed = ", ".join(str(view.placed.number) for view in views if view.placed is not None)
         note = f"placed on GPU {placed}" if placed else "nothing to choose between"
-        rows.append(bounded(f"{name}: summed steps/s", "steps/s", [summed], note=note))
+        name = f"`{preset}`, {many} at once"
+        rows.append(bounded(f"{name}: summed steps/s", "steps/s", [sum(rates[many])], note=note))
         if why := probe.why_none:
-            rows.append(unmeasured(f"{name}: busy, memory, power", "", why))
+            rows.append(unmeasured(f"{name}: memory", "", why))
             continue
-        rows.append(bounded(f"{name}: busy", "%", [probe.mean_busy(bench.seconds) or 0.0]))
         most = max((gpu.memory_used or 0) for _, line in probe.lines for gpu in line.gpus) / 2**20
         kept = "reserved for each" if reserved is None else f"{reserved / 2**20:.0f} MiB were reserved for each"
         rows.append(bounded(f"{name}: memory of the card in use", "MiB", [most], note=kept))
-        watts = [drawn for _, drawn in probe.watts()]
-        if watts and max(watts) > 0:
-            joules = statistics.fmean(watts) / summed * 1e6
-            rows.append(bounded(f"{name}: joules per million steps", "J", [joules]))
     share = statistics.fmean(rates[2]) / rates[1][0]
     rows.append(bounded("what each of two keeps of its speed alone", "x", [share]))
     return rows

@@ -301,8 +301,8 @@ class StackedPolicy:
     @th.no_grad()
     def backward(self, loss_gradient: LossGradient) -> None:
         assert self.evaluated is not None
-        features, *said = self.evaluated
-        self._actor.backward(self._head.gradient(*said, loss_gradient), features)
+        features, output, actions, evaluation = self.evaluated
+        self._actor.backward(self._head.gradient(output, actions, evaluation, loss_gradient), features)
         self._critic.backward(loss_gradient.values, features)
 
 
