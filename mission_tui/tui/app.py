@@ -43,6 +43,8 @@ GREETING_S = 10.0
 """Long enough to read it while looking at another runs root for the first time."""
 
 _ONLY_LOOKS = "this screen is read-only"
+_FOLLOWING = "follow"
+"""The work that never ends."""
 
 
 class MissionApp(HostApp, inherit_bindings=False):
@@ -164,9 +166,14 @@ class MissionApp(HostApp, inherit_bindings=False):
         self.screen_change_signal.subscribe(self, lambda _: self._closed_screens.forget())
         self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
-        self.app_context.start(follow(self._client, self.arrived, self.arrivals.lost))
+        self.app_context.start(follow(self._client, self.arrived, self.arrivals.lost), _FOLLOWING)
         if self._greeting:
             self.app_context.toast(self._greeting, seconds=GREETING_S)
+
+    @property
+    def is_loading_data(self) -> bool:
+        """Whether an answer to something that was asked is awaited, or comes to be asked."""
+        return any(not worker.is_finished and worker.name != _FOLLOWING for worker in self.workers)
 
     def arrived(self, snapshot: FleetSnapshot) -> None:
         """A snapshot came, asked for or not."""

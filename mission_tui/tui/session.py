@@ -19,13 +19,13 @@ from textual.pilot import Pilot
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import SessionResult
 from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferences, keep_nothing, preferences_in
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
-from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
 SIZE_CHECK_S = 1.0
 REMEMBER_S = 15.0
@@ -33,8 +33,11 @@ SETTLED_S = 1.0
 """By then the first picture is drawn, or no supervisor answers."""
 PICTURE_S = 20.0
 """So long an answer is waited for where one picture is all that is wanted."""
-STILL_S, STILL_LOOKS = 0.15, 50
-PLAYING_S, PLAYED_STEPS = 90.0, 20
+LOOK_S, QUIET_S, LOADED_S = 0.05, 0.5, 8.0
+"""How often it is looked whether a screen still loads; for how long nothing may be asked before its picture is taken,
+which is longer than a cursor has to rest until charts are asked for; and the longest that is waited.
+"""
+PLAYING_S, PLAYS_S, PLAYED_STEPS = 90.0, 0.15, 20
 """A process that loads torch plays first, and an episode at its beginning shows little."""
 GC_THRESHOLD = 20_000
 """Every picture makes some thousand objects and lets go of those of the picture before. At Python's 700 they were
@@ -88,7 +91,7 @@ def draw_once(
     *,
     readonly: bool,
 ) -> bytes:
-    """The picture of a screen that nobody sees, once it stands still, or plays. Raises `MissionError`."""
+    """The picture of a screen that nobody sees, once it has all that it shows, or plays. Raises `MissionError`."""
     from mission_tui.tui.verbs.pictures import file_of
 
     drawn: list[bytes | MissionError] = []
@@ -97,12 +100,13 @@ def draw_once(
     async def look(pilot: Pilot[object]) -> None:
         try:
             await asyncio.wait_for(app.app_context.first_answer.wait(), PICTURE_S)
+            await _measured(app)
             if view is not None:
                 _open(app, runs, view)
             if view == "watch":
                 await _see_it_play(app, pilot)
             else:
-                await _stand_still(app, pilot)
+                await _loaded(app, pilot)
             drawn.append(file_of(app, kind))
         except TimeoutError:
             drawn.append(MissionError(f"no supervisor has answered for {PICTURE_S:.0f} s"))
@@ -145,22 +149,29 @@ async def _see_it_play(app: MissionApp, pilot: Pilot[object]) -> None:
 
     deadline = time.monotonic() + PLAYING_S
     while time.monotonic() < deadline:
-        await pilot.pause(STILL_S)
+        await pilot.pause(PLAYS_S)
         if isinstance(app.screen, RunScreen) and app.screen.plays_since(PLAYED_STEPS):
             return
     raise MissionError(f"nothing has played for {PLAYING_S:.0f} s")
 
 
-async def _stand_still(app: MissionApp, pilot: Pilot[object]) -> None:
-    """Wait until what is shown no longer changes, or changes all the time."""
-    before, alike = "", 0
-    for _ in range(STILL_LOOKS):
-        await pilot.pause(STILL_S)
-        now = "".join(cell.text for row in cells_of(app, "", "") for cell in row)
-        alike = alike + 1 if now == before else 0
-        before = now
-        if alike == STILL_LOOKS // 10:
-            return
+async def _measured(app: MissionApp) -> None:
+    """Have meters that were read for this picture: a screen's first snapshot says what is known, which may be nothing
+    of a GPU that nobody has asked yet.
+    """
+    with suppress(MissionError):  # what is wrong with the supervisor is on the screen
+        app.arrived((await app.app_context.ask(lambda id_: GetSnapshot(id=id_))).snapshot)
+
+
+async def _loaded(app: MissionApp, pilot: Pilot[object]) -> None:
+    """Wait until the screen asks for nothing more. What it shows is no measure of that: beside runs that train it
+    changes with every snapshot.
+    """
+    begun = quiet_since = time.monotonic()
+    while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < LOADED_S:
+        await pilot.pause(LOOK_S)
+        if app.is_loading_data:
+            quiet_since = time.monotonic()
 
 
 async def play(

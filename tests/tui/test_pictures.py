@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,13 +14,19 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
+from mission_tui.fleet.process_limits import ProcessLimits
+from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.replies import Progress
+from mission_tui.ipc.requests import Answer, AnsweredBy, GetDetails, GetSnapshot
 from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of, write_fresh
 from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, height_of, panels_of
+from mission_tui.tui.session import draw_once
 from mission_tui.tui.state.preferences import AXIS_SCALES, AxisScale, ChartSettings
 from mission_tui.tui.textual_fixes.screen_cells import Cells
+from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import LIVE, a_fleet
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import PRESETS, Stage, staged
 from tests.tui.test_plot import KL, RETURN, a_content, a_history
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -42,6 +52,35 @@ def saved_in(folder: Path) -> list[Path]:
 def at_home(stage: Stage, folder: Path) -> None:
     """The screen was started in `folder`."""
     stage.app.app_context.origin = Origin(**{**stage.app.app_context.origin, "cwd": str(folder)})
+
+
+class Training(FakeClient):
+    """Runs that train: something of the list is another with every snapshot, and details are slow to come."""
+
+    async def watch(self) -> AsyncIterator[FleetSnapshot]:
+        for step in itertools.count(1):
+            runs = tuple(structs.replace(run, timesteps=(run.timesteps or 0) + 100_000 * step) for run in self.snapshot.runs)
+            yield structs.replace(self.snapshot, runs=runs)
+            await asyncio.sleep(0.1)
+
+    async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncIterator[Answer | Progress]:
+        if isinstance(make(0), GetDetails):
+            await asyncio.sleep(0.8)
+        async for reply in super().stream(make):
+            yield reply
+
+
+@pytest.mark.parametrize("view", [None, "config", "machine"])
+def test_a_screen_beside_runs_that_train_is_drawn_once_it_has_what_it_shows(view: str | None) -> None:
+    """Its numbers never stand still, so that is not waited for; what was asked for is."""
+    client, begun = Training(a_fleet(LIVE)), time.monotonic()
+    runs = LIVE[:1] if view == "config" else ()
+    origin = Origin(cwd="/home/ada/lab", python="/usr/bin/python3", environ={}, limits=ProcessLimits())
+    svg = draw_once(client, lambda: PRESETS, origin, "svg", (120, 40), runs, view, readonly=True)
+    assert time.monotonic() - begun < 5.0
+    shown = {None: "live", "config": "learning_rate", "machine": "GPU"}[view]
+    assert any(shown in text for text in texts(svg)), texts(svg)
+    assert client.asked_for(GetSnapshot), "the meters are not those of some time ago"
 
 
 @pytest.mark.parametrize("key", ["n", "question_mark", "x", "S", "K", "M"])

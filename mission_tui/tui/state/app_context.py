@@ -204,9 +204,9 @@ class AppContext:
         self.pixel_protocol = app.pixel_protocol
         self.first_answer = asyncio.Event()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
-        self._app.run_worker(self._guarded(work), exit_on_error=False)
+        self._app.run_worker(self._guarded(work), name, exit_on_error=False)
 
     def carry_out(self, work: Coroutine[Any, Any, None]) -> None:
         """`start` something that shows a screen or an answer: what is typed until then waits for that."""
