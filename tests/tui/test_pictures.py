@@ -59,7 +59,7 @@ class Training(FakeClient):
 
     async def watch(self) -> AsyncIterator[FleetSnapshot]:
         for step in itertools.count(1):
-            runs = tuple(structs.replace(run, timesteps=(run.timesteps or 0) + 100_000 * step) for run in self.snapshot.runs)
+            runs = tuple(structs.replace(run, timesteps=100_000 * step) for run in self.snapshot.runs)
             yield structs.replace(self.snapshot, runs=runs)
             await asyncio.sleep(0.1)
 
