@@ -359,6 +359,9 @@ class NoGpu:
     def tick(self, wanted: bool) -> None:
         del wanted
 
+    async def first_word(self, within_s: float) -> None:
+        del within_s
+
     def close(self) -> None:
         pass
 

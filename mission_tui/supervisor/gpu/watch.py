@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -48,8 +49,8 @@ class GpuWatch:
     """Keeps a probe alive while wanted. `gpus`, `held` (bytes by process), `used` (percent of a GPU by process, where
     the driver tells) and `note` are what it said last.
 
-    `heard` is set at its first word. `busy` (percent) and `power` (watts) are a day of each GPU by its UUID, on the
-    monotonic clock, over all probes; `names` are what those GPUs are called.
+    `heard` is set once the probe at work has said something, or ended. `busy` (percent) and `power` (watts) are a day
+    of each GPU by its UUID, on the monotonic clock, over all probes; `names` are what those GPUs are called.
     `deaths` counts the probes that failed. `meters` are a day of each one's `vram` in
     use (bytes) and `temperature` (degrees Celsius), by that word and its UUID.
     """
@@ -64,6 +65,8 @@ class GpuWatch:
         self.used: dict[int, float] = {}
         self.note = ""
         self.heard = asyncio.Event()
+        self._awaited = 0
+        """How many wait for the first word of a probe."""
         self._shown: dict[str, tuple[float, tuple[Cell, ...]]] = {}
         """By UUID when the last minute was put together, and what it was."""
         self._probe: Child | None = None
@@ -95,6 +98,11 @@ class GpuWatch:
             if wanted and now >= self._not_before and len(self._abandoned) < MOST_ABANDONED:
                 self._start(now)
         elif not wanted:
+            if self._awaited:
+                return
+            if self.gpus:
+                # What was said of them is no reason to doubt that they are there.
+                self.note = ""
             self._drop()
         elif now - self._heard_at > (limit_s := SILENT_S if self.gpus else START_S):
             why = f"the driver has not answered for {limit_s:.0f} s: its last values are stale"
@@ -102,6 +110,20 @@ class GpuWatch:
                 why = f"the probe has sent nothing readable for {limit_s:.0f} s"
             self._drop()
             self._stopped(why, now)
+
+    async def first_word(self, within_s: float) -> None:
+        """Have asked the driver: start a probe if none is at work, and wait for its first word, `within_s` at most.
+
+        It is not ended meanwhile, though nobody else looks. Where no GPU is to be expected nothing is waited for.
+        """
+        self._awaited += 1
+        try:
+            self.tick(wanted=True)
+            if self.present() and not self.gpus:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.heard.wait(), within_s)
+        finally:
+            self._awaited -= 1
 
     def close(self) -> None:
         """End the probe."""
@@ -115,6 +137,7 @@ class GpuWatch:
         assert child.process.stdout is not None
         self._probe, self._heard_at, self._started_at, self._rest = child, now, now, b""
         self._failed_with, self._unreadable, self._absent = "", 0, False
+        self.heard.clear()
         self._pipe = child.process.stdout.fileno()
         os.set_blocking(self._pipe, False)
         asyncio.get_running_loop().add_reader(self._pipe, self._read)
@@ -149,6 +172,7 @@ class GpuWatch:
     def _stopped(self, why: str, now: float) -> None:
         """The meters are gone for this reason: say so, and when another probe is tried."""
         self.deaths += 1
+        self.heard.set()
         if now - self._started_at > STEADY_S:
             self._failures = 0
         delay_s = BACK_OFF_S[min(self._failures, len(BACK_OFF_S) - 1)]

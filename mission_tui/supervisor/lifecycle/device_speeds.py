@@ -27,6 +27,7 @@ from mission_tui.records.tuning_files import devices_journal, versions_here
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import VISIBLE, Caller, as_module, needs_no_preflight, with_spec_env
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import DECISIVE_S
 
 MOST_S, LAUNCH_S = 60.0, 20.0
 """torch, a driver's first call, a large net on one core; a launch does not wait for a hint as long as a check does, and
@@ -40,7 +41,7 @@ async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = 
     """
     if spec.run.command is not None:
         return None
-    await core.machine.measure()
+    await core.machine.measure(DECISIVE_S)
     gpus = [gpu.name for gpu in core.machine.gpu.gpus]
     if not gpus:
         return None

@@ -48,6 +48,7 @@ from mission_tui.supervisor.lifecycle.device_speeds import device_cautions
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.machine_state import DECISIVE_S
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, rule_files
 from mission_tui.supervisor.watching.tracking import check_tracker
@@ -211,7 +212,7 @@ def begin_first_attempt(
 async def reserved(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> AsyncIterator[tuple[str, ...]]:
     """Warnings as of `check_new`; while the context lasts every supervisor of the host knows that `specs` come."""
     key, visible = object(), environ.get(VISIBLE)
-    await core.machine.measure()
+    await core.machine.measure(DECISIVE_S)
     async with core.machine.other_supervisors.exclusive(partial(claims_of, core)):
         warnings = check_new(core, specs, visible)
         core.machine.other_supervisors.pending[key] = coming_claims(core, specs, visible)

@@ -14,7 +14,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -36,7 +35,10 @@ from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.host.process_files import GpuHolders
 
 STALE_S = 2.0
-FIRST_GPU_S = 1.0
+FIRST_GPU_S, DECISIVE_S = 2.0, 5.0
+"""So long the first word about the GPUs is waited for where something is shown, and where something is decided by it:
+a driver that nobody has used for a while starts the GPU first.
+"""
 
 
 class LimitsFiles:
@@ -106,12 +108,9 @@ class MachineState:
         note = self.gpu.note
         return self.host.sample(note, self.other_supervisors.note, disk_full=self._reserve.needed, others=self.others)
 
-    async def measure(self) -> None:
+    async def measure(self, first_gpu_s: float = FIRST_GPU_S) -> None:
         """Have fresh meters, also when none were taken for a while; a GPU's first sample is waited for a moment."""
-        self.gpu.tick(wanted=True)
-        if self.gpu.present() and not self.gpu.gpus:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.gpu.heard.wait(), FIRST_GPU_S)
+        await self.gpu.first_word(first_gpu_s)
         if await self.survey() or time.monotonic() - self._sampled_at > STALE_S:
             self.sample()
 

@@ -25,7 +25,7 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait
-from mission_tui.fleet.capacity.cost import Cost, Pace, claim_elsewhere, claim_for, cost_of
+from mission_tui.fleet.capacity.cost import Cost, Pace, claim_elsewhere, claim_for, cost_of, estimated_cost
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
@@ -66,7 +66,7 @@ from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_
 from mission_tui.supervisor.queries.history import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.machine_state import MachineState
+from mission_tui.supervisor.runs.machine_state import DECISIVE_S, MachineState
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run
 from mission_tui.supervisor.runs.targets import caller_for
@@ -232,6 +232,7 @@ _SPARE_S = 30.0
 
 async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked]:
     """Progress, then every step. A client that leaves does not end the smoke run, which soon ends by itself."""
+    await core.machine.measure(DECISIVE_S)
     spec = absolute_paths(request.spec, request.cwd)
     caller = caller_from(request)
     steps = [_checked("machine", lambda: _machine(core, spec, caller)), _checked("place", lambda: _place(spec, caller))]
@@ -340,7 +341,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
 
     Raises `MissionError` only where nothing can be said at all: the machine's own limits cannot be read.
     """
-    await core.machine.measure()
+    await core.machine.measure(DECISIVE_S)
     items = [structs.replace(item, spec=absolute_paths(item.spec, request.cwd)) for item in request.items]
     specs = [item.spec for item in items]
     caller = caller_from(request)
@@ -384,6 +385,9 @@ def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait,
     peak = machine.peaks.of(spec)
     # Of a node nothing is known but what the run will ask for there.
     claim = claim_elsewhere(spec, peak) if run.elsewhere else run.claim
+    if machine.gpu.present() and not uuids and not run.elsewhere:
+        # Nobody has said yet which GPUs there are, which is not to have none.
+        return structs.replace(estimated_cost(spec, machine.host.cores, peak, pace, driver=True), waits=waits)
     return cost_of(claim, peak, pace, gpu=gpu, waits=waits)
 
 

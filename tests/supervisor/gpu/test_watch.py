@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -98,3 +100,44 @@ async def test_unwanted_means_no_process(nvml: Callable[[str], None], watch: Gpu
     watch.tick(wanted=False)
     assert watch._probe is None
     assert watch.gpus == ()
+
+
+async def test_who_needs_a_word_about_the_gpus_waits_for_one_each_time(
+    nvml: Callable[[str], None], watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after the probe of before was ended, and though nobody else wants one: it is not ended while it is waited
+    for. One that does not answer is waited for no longer than was said.
+    """
+
+    async def nobody_looks() -> None:
+        while True:
+            watch.tick(wanted=False)
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(gpu, "may_be_here", lambda: True)
+    nvml("pass")
+    clock = asyncio.create_task(nobody_looks())
+    try:
+        for _ in range(2):
+            await watch.first_word(30.0)
+            assert len(watch.gpus) == 2
+            watch.tick(wanted=False)
+            assert watch.gpus == ()
+            assert watch.present()
+        nvml("time.sleep(600)")
+        await watch.first_word(0.2)
+        assert watch.gpus == ()
+    finally:
+        clock.cancel()
+
+
+async def test_a_probe_that_fails_is_not_waited_for(
+    nvml: Callable[[str], None], watch: GpuWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why it ended is the word that was waited for."""
+    monkeypatch.setattr(gpu, "may_be_here", lambda: True)
+    nvml("import os; os._exit(3)")
+    begun = time.monotonic()
+    await watch.first_word(60.0)
+    assert time.monotonic() - begun < 30.0
+    assert "exit code 3" in watch.note

@@ -43,6 +43,18 @@ class OneGpu(NoGpu):
         return True
 
 
+class LateGpu(OneGpu):
+    """One that is known once it has been waited for, as after a while in which nobody looked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there, self.gpus = self.gpus, ()
+
+    async def first_word(self, within_s: float) -> None:
+        assert within_s >= 5.0
+        self.gpus = self._there  # type: ignore[assignment]
+
+
 class Measuring:
     """The short process: `answer` is what it says, and `asked` are the specs that it was asked about."""
 
@@ -155,6 +167,25 @@ def test_a_check_says_where_the_net_is_faster(
     reply = sim.ask(lambda id_: Check(id=id_, spec=on("cpu"), limit_s=9.0, **of(sim)))
     assert isinstance(reply, Checked)
     assert "speed" not in [step.name for step in reply.steps]
+    assert len(measuring.asked) == 1
+
+
+def test_a_check_waits_for_the_first_word_about_the_gpus(
+    sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says of the machine is of one with its GPU, and so is which device is faster."""
+
+    async def smoke(*_: object) -> AsyncGenerator[CheckFigures]:
+        sim.core.machine.gpu = LateGpu()  # type: ignore[assignment]
+        yield CheckFigures(updates=1)
+
+    monkeypatch.setattr(launch, "_smoke", smoke)
+    sim.core.machine.gpu = LateGpu()  # type: ignore[assignment]
+    reply = sim.ask(lambda id_: Check(id=id_, spec=on("auto"), limit_s=9.0, **of(sim)))
+    assert isinstance(reply, Checked)
+    details = {step.name: step.detail for step in reply.steps}
+    assert "first word" not in details["machine"]
+    assert SENTENCE in details["speed"]
     assert len(measuring.asked) == 1
 
 

@@ -11,6 +11,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, RunSp
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
+from tests.faults.simulated import NoGpu
 from tests.nvml import GIB, Machine, needs_gcc
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
@@ -146,3 +147,23 @@ def test_a_command_costs_its_keeper_until_it_was_seen(sim: SimulatedLab) -> None
     said = quoted(sim, LaunchItem(spec=spec))
     assert "there is no program 'no-such-program'" in said.refused
     assert said.costs[0].pace is None
+
+
+class SilentGpus(NoGpu):
+    """A driver that has said nothing yet."""
+
+    note = ""
+
+    def present(self) -> bool:
+        return True
+
+
+def test_gpu_memory_is_estimated_before_the_driver_has_said_a_word(sim: SimulatedLab) -> None:
+    """None would be said of a run that uses no GPU."""
+    sim.core.machine.gpu = SilentGpus()  # type: ignore[assignment]
+    spec = structs.replace(stub_spec(), run=structs.replace(stub_spec().run, device="cuda"))
+    (cost,) = quoted(sim, LaunchItem(spec=spec)).costs
+    assert cost.waits == "waits for the first word about the GPUs"
+    assert cost.vram_bytes is not None
+    (cost,) = quoted(sim, LaunchItem(spec=on_cpu())).costs
+    assert (cost.waits, cost.vram_bytes) == ("", None)
