@@ -14,7 +14,6 @@ import torch as th
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.device_speeds import NetShape
 from mission_tui.trainer.building.model import choose_device, use_tf32
 from mission_tui.trainer.orders import Orders
@@ -120,7 +119,7 @@ def test_a_limit_ends_an_attempt_and_leaves_its_schedules_alone() -> None:
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """SB3 would train on the CPU without a word."""
     spec = spec_with()
-    run = spec, NetShape.of(build_vec_env(spec, None).vec), ppo_arguments(spec)
+    run = spec, NetShape.of(build_vec_env(spec, None).vec)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(PresetError, match="torch sees no CUDA device"):
         choose_device("cuda", None, *run)

@@ -1,17 +1,26 @@
 """How long an update of a run's own net takes on the CPU and on a GPU: rollouts and minibatches by the run's engine, in
 environments that cost nothing. Nothing of the run is touched, and a few seconds are enough.
+
+A trainer has it measured in a process of its own: a context on the GPU, its memory there and its libraries here, is
+given back by nothing but the end of its process, and most runs that are measured train on the CPU.
 """
 
 from __future__ import annotations
 
+import json
+import pickle
+import signal
+import subprocess
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
 import gymnasium
+import msgspec
 import numpy as np
 import torch as th
 from stable_baselines3.common.vec_env import VecEnv
@@ -19,6 +28,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 
 from mission_tui.envs.masks import MASKS, choices
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.specs.spec import Spec
+from mission_tui.run_module import module_words
 from mission_tui.trainer.ppo import PPO
 
 Build = Callable[[dict[str, Any], VecEnv, str], PPO]
@@ -26,6 +37,9 @@ Build = Callable[[dict[str, Any], VecEnv, str], PPO]
 
 MEASURE_S = 4.0
 """No further pair is begun after so long; each device is asked twice at least."""
+APART_S = 60.0
+"""For a process that measures: torch is loaded, a driver may have to start the GPU, and then those seconds."""
+_GONE_S = 1.0
 _FEWEST, _MOST = 3, 12
 _LONG_ENOUGH_S = 0.03
 _SURELY_WARM_S = 1.0
@@ -44,6 +58,70 @@ class NetShape:
     @classmethod
     def of(cls, vec: VecEnv) -> Self:
         return cls(vec.observation_space, vec.action_space, vec.num_envs)
+
+
+class NoSpeedsError(Exception):
+    """Nothing was measured; says why."""
+
+
+def speeds_apart(spec: Spec, shape: NetShape, within_s: float = APART_S) -> DeviceSpeeds:
+    """The speeds of the net of `spec`, measured by a process that has ended when this returns, or at the latest with
+    this one. Raises `NoSpeedsError`.
+    """
+    asked = msgspec.json.encode(spec) + b"\n" + _pickled(shape)
+    argv = module_words("mission_tui.trainer.checking.device_speeds")
+    try:
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        raise NoSpeedsError(f"the process that compares it with the CPU cannot be started: {error}") from error
+    try:
+        said, _ = process.communicate(asked, within_s)
+    except subprocess.TimeoutExpired:
+        raise NoSpeedsError(f"the comparison with the CPU did not end within {within_s:g} s") from None
+    finally:
+        _end(process)
+    return _speeds_in(said, process.returncode)
+
+
+def _pickled(shape: NetShape) -> bytes:
+    """Empty for what cannot be: the process then makes an environment for it."""
+    try:
+        return pickle.dumps(shape)
+    except Exception:  # noqa: BLE001 - a space of the user's own, which may raise anything
+        return b""
+
+
+def shape_in(pickled: bytes) -> NetShape | None:
+    """Of the run whose trainer asks, None where that has sent none; it was made by that trainer."""
+    try:
+        return pickle.loads(pickled) if pickled else None  # noqa: S301
+    except Exception:  # noqa: BLE001 - likewise
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """See it gone; one that is stuck in the driver is left to the kernel."""
+    if process.poll() is None:
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GONE_S)
+
+
+def _speeds_in(said: bytes, code: int) -> DeviceSpeeds:
+    try:
+        answers = [json.loads(line) for line in said.splitlines()]
+    except ValueError:
+        answers = []
+    for answer in answers:
+        if "speeds" in answer:
+            return msgspec.convert(answer["speeds"], DeviceSpeeds)
+        if why := answer.get("why") or answer.get("error"):
+            raise NoSpeedsError(str(why))
+    how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
+    raise NoSpeedsError(f"the process that compares it with the CPU ended with {how}")
 
 
 def measured_speeds(

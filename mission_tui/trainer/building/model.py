@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.algorithm import engine_of, keeps_replay_buffer
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec, other_settings
 from mission_tui.trainer.building.arguments import action_noise, learner_arguments
-from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, measured_speeds
+from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, NoSpeedsError, measured_speeds, speeds_apart
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
@@ -125,12 +125,11 @@ _HAVE_TF32 = (8, 0)
 """Compute capability of the first GPUs that multiply in TF32."""
 
 
-def choose_device(
-    wanted: str, kept: str | None, spec: Spec, shape: NetShape, arguments: dict[str, Any]
-) -> tuple[str, str]:
+def choose_device(wanted: str, kept: str | None, spec: Spec, shape: NetShape) -> tuple[str, str]:
     """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
 
-    With `run.tf32` a GPU is measured as it would be used then.
+    What comes to the CPU has left the GPU alone: this process has no context there. With `run.tf32` a GPU is measured
+    as it would be used then.
 
     Raises `PresetError` for a device that is not there.
     """
@@ -139,14 +138,15 @@ def choose_device(
         return wanted, "as the preset says"
     if (settings := other_settings(spec)) is not None:
         return _untimed_device(settings, kept)
-    if not th.cuda.is_available():
+    # Counted by NVML, where it is asked whether CUDA is available the driver is.
+    if not th.cuda.device_count():
         return "cpu", "there is no CUDA device"
-    if kept is not None:
+    if kept == "cpu" or (kept is not None and th.cuda.is_available()):
         return kept, "as in the attempt before"
     try:
-        speeds = compare_devices(spec, shape, arguments)
-    except RuntimeError as error:
-        return "cpu", f"the GPU cannot compute: {' '.join(str(error).split())}"
+        speeds = speeds_apart(spec, shape)
+    except NoSpeedsError as error:
+        return "cpu", str(error)
     return ("cpu" if speeds.faster == "cpu" else "cuda"), speeds.sentence
 
 
@@ -154,7 +154,7 @@ def _untimed_device(settings: AlgorithmSpec, kept: str | None) -> tuple[str, str
     """What is faster is measured for PPO alone."""
     if kept is not None and (kept == "cpu" or th.cuda.is_available()):
         return kept, "as in the attempt before"
-    if th.cuda.is_available() and settings.policy.startswith("Cnn"):
+    if settings.policy.startswith("Cnn") and th.cuda.is_available():
         return "cuda", "a policy of images is faster there; which device is faster is measured for PPO alone"
     return "cpu", "which device is faster is measured for PPO alone; run.device = 'cuda' uses a GPU"
 

@@ -1,26 +1,40 @@
 """``python -m mission_tui.trainer.checking.device_speeds``: is this spec's net faster on the CPU or on the GPU? The
-spec comes as JSON on stdin, the answer as JSON lines; no figures where torch has no GPU to compute on.
+spec comes as JSON on stdin, the answer as JSON lines; where nothing could be measured they say why.
+
+Asked by a supervisor, and by a trainer, which sends the pickled shape of its net on the lines behind the spec, so that
+no further environment is made.
 """
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.checking.preflight import import_all
 from mission_tui.trainer.named_parts import make_env
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads
 
+if TYPE_CHECKING:
+    from mission_tui.trainer.building.device_speeds import NetShape
+
+_PR_SET_PDEATHSIG = 1
+
 
 def main() -> int:
     """Answer for the spec on stdin; returns the exit code."""
+    # Stuck in a driver, or in what it imports, it must not outlive a trainer that was killed.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return answer(_measure)
 
 
 def _measure(say: Say) -> None:
-    spec = asked_spec(sys.stdin.buffer.read())
+    asked, _, pickled = sys.stdin.buffer.read().partition(b"\n")
+    spec = asked_spec(asked)
     import_all(spec, say)
     cap_threads(spec.run.threads or 1)
     import torch
@@ -29,8 +43,25 @@ def _measure(say: Say) -> None:
         say({"why": "torch sees no CUDA device"})
         return
     from mission_tui.trainer.building.arguments import ppo_arguments
-    from mission_tui.trainer.building.device_speeds import NetShape
+    from mission_tui.trainer.building.device_speeds import shape_in
     from mission_tui.trainer.building.model import compare_devices
+    from mission_tui.trainer.torch_compiler import disable_compiler
+
+    # As in a trainer: otherwise the first optimizer imports what takes as long as torch.
+    disable_compiler()
+    gpu = spec.run.device if spec.run.device.startswith("cuda") else "cuda"
+    shape = shape_in(pickled) or _shape_of(spec)
+    say({"doing": "measuring the net on the CPU and on the GPU"})
+    try:
+        speeds = compare_devices(spec, shape, ppo_arguments(spec), gpu)
+    except RuntimeError as error:
+        say({"why": f"the GPU cannot compute: {' '.join(str(error).split())}"})
+        return
+    say({"speeds": msgspec.to_builtins(speeds)})
+
+
+def _shape_of(spec: Spec) -> NetShape:
+    from mission_tui.trainer.building.device_speeds import NetShape
     from mission_tui.trainer.vec_env.build import spaces_alone
 
     env = make_env(spec.env, None, around=lambda made: made)
@@ -38,14 +69,7 @@ def _measure(say: Say) -> None:
         vec = spaces_alone(spec, env.observation_space, env.action_space)
     finally:
         env.close()
-    shape = NetShape(vec.observation_space, vec.action_space, spec.env.n_envs)
-    gpu = spec.run.device if spec.run.device.startswith("cuda") else "cuda"
-    say({"doing": "measuring the net on the CPU and on the GPU"})
-    try:
-        speeds = compare_devices(spec, shape, ppo_arguments(spec), gpu)
-    except RuntimeError as error:
-        raise PresetError(f"run.device = '{gpu}': the GPU cannot compute: {' '.join(str(error).split())}") from error
-    say({"speeds": msgspec.to_builtins(speeds)})
+    return NetShape(vec.observation_space, vec.action_space, spec.env.n_envs)
 
 
 if __name__ == "__main__":

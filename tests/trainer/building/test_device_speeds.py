@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.building import device_speeds
 from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.device_speeds import NetShape
+from mission_tui.trainer.building.device_speeds import NetShape, speeds_apart
 from mission_tui.trainer.building.model import choose_device, compare_devices
+from mission_tui.trainer.process import children
 from mission_tui.trainer.vec_env import build_vec_env
+from tests.missing import REPOSITORY
 from tests.stand_in_cuda import stand_in_cuda
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib
-from tests.trainer.harness import PROBES, spec_with
+from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with, stop_in
+from tests.waiting import until
 
 IMAGES = {"env": {"id": "ImageWalk-v0", **PROBES}, "ppo": {"policy": "CnnPolicy", "n_steps": 16, "batch_size": 16}}
 
@@ -46,12 +58,98 @@ def test_every_kind_of_net_is_measured_by_its_own_engine(case: dict[str, Any]) -
     assert min(*speeds.cpu_s, *speeds.gpu_s) > 0
 
 
-def test_auto_takes_the_device_on_which_a_small_net_is_faster() -> None:
+def test_auto_takes_the_device_on_which_a_small_net_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the kernels in C, which are some ten times as fast as tensors on the longer road."""
+    spec, shape, arguments = run_of()
+    monkeypatch.setattr(
+        "mission_tui.trainer.building.model.speeds_apart", lambda *_: compare_devices(spec, shape, arguments)
+    )
     with stand_in_cuda():
-        device, why = choose_device("auto", None, *run_of())
+        device, why = choose_device("auto", None, spec, shape)
     assert device == "cpu"
     assert why.startswith("this net is faster on the CPU: ")
+
+
+def card(folder: Path, first: str = "") -> dict[str, Any]:
+    """A run whose own module puts a card that is not there into each process that imports it, and does `first`."""
+    (folder / "card.py").write_text(
+        f"import os, sys, time\nsys.path.append({str(REPOSITORY)!r})\n{first}\n"
+        "from tests.stand_in_cuda import stand_in_cuda\nhere = stand_in_cuda()\nhere.__enter__()\n"
+    )
+    return {"env": {"imports": ["card"]}}
+
+
+@pytest.mark.slow
+def test_a_trainer_has_them_measured_in_a_process_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the card is asked in the trainer's own, which may train for weeks on the CPU."""
+
+    def here(*_: object, **__: object) -> None:
+        raise AssertionError("measured in the trainer")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mission_tui.trainer.building.model.compare_devices", here)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.is_available", here)
+    spec, shape, _ = run_of()
+    imported = structs.replace(spec, env=structs.replace(spec.env, **card(tmp_path)["env"]))
+    device, why = choose_device("auto", None, imported, shape)
+    assert device == "cpu"
+    assert why.startswith("this net is faster on the CPU: ")
+    assert children() == []
+
+
+@pytest.mark.parametrize("engine", ["fast", "stock"])
+def test_a_run_that_comes_to_the_cpu_asks_nothing_of_the_card(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its updates nor its checkpoints nor a resume: a context on the GPU takes half a gigabyte there, and more
+    here, until the process ends.
+    """
+
+    def touched(*_: object, **__: object) -> None:
+        raise AssertionError("a CUDA context was made")
+
+    faster = DeviceSpeeds(cpu_s=(0.01, 0.0101, 0.01), gpu_s=(0.031, 0.031, 0.0312))
+    asked: list[Spec] = []
+
+    def measured(spec: Spec, _shape: NetShape) -> DeviceSpeeds:
+        asked.append(spec)
+        return faster
+
+    monkeypatch.setattr("mission_tui.trainer.building.model.speeds_apart", measured)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda._lazy_init", touched)
+    run = new_run(tmp_path / "run", spec_with(run={"device": "auto", "engine": engine}))
+    stopped = run_attempt(run, hook=stop_in("rollout", 2))
+    going_on = run_attempt(run, 2, stopped.ended().checkpoint)
+    assert (going_on.exit_code, going_on.started().device) == (0, "cpu")
+    assert len(asked) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        ("os._exit(3)", "ended with exit code 3"),
+        ("os.kill(os.getpid(), 11)", "ended with signal 11 (Segmentation fault)"),
+        ("raise OSError('no such file')", "no such file"),
+        ("time.sleep(600)", "the comparison with the CPU did not end within 3 s"),
+    ],
+)
+def test_a_measurement_that_fails_leaves_the_cpu_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, why: str
+) -> None:
+    """Crashed, hung, refused: the run trains all the same, and nothing of the attempt is left."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("mission_tui.trainer.building.model.speeds_apart", partial(speeds_apart, within_s=3.0))
+    spec, shape, _ = run_of()
+    imported = structs.replace(spec, env=structs.replace(spec.env, **card(tmp_path, first)["env"]))
+    device, said = choose_device("auto", None, imported, shape)
+    assert device == "cpu"
+    assert why in said
+    assert children() == []
 
 
 @pytest.fixture
@@ -88,12 +186,50 @@ def test_it_ends_once_it_is_certain_and_after_its_time_otherwise(timings: dict[s
     assert (len(slow.gpu_s), slow.faster) == (2, "cuda")
 
 
-def test_a_card_that_cannot_compute_leaves_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_card_that_cannot_compute_leaves_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Out of memory, or of a kind that this torch has no kernels for: the run trains, and says why where."""
+    full = "import torch\ndef full(*_): raise RuntimeError('CUDA out of memory')\ntorch.cuda.synchronize = full"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    spec, shape, _ = run_of()
+    imported = structs.replace(spec, env=structs.replace(spec.env, **card(tmp_path)["env"]))
+    with (tmp_path / "card.py").open("a") as module:
+        module.write(full)
+    assert choose_device("auto", None, imported, shape) == ("cpu", "the GPU cannot compute: CUDA out of memory")
 
-    def full(*_: Any, **__: Any) -> None:
-        raise RuntimeError("CUDA out of memory")
 
-    monkeypatch.setattr("mission_tui.trainer.building.model.measured_speeds", full)
-    with stand_in_cuda():
-        assert choose_device("auto", None, *run_of()) == ("cpu", "the GPU cannot compute: CUDA out of memory")
+@pytest.mark.slow
+def test_a_measurement_ends_with_the_trainer_that_asked(tmp_path: Path) -> None:
+    """Killed at once, it can end nobody any more."""
+    card(tmp_path, "open('begun', 'w').write(str(os.getpid())); time.sleep(600)")
+    spec, shape, _ = run_of()
+    imported = structs.replace(spec, env=structs.replace(spec.env, imports=("card",)))
+    (tmp_path / "spec").write_bytes(msgspec.json.encode(imported) + b"\n" + pickle.dumps(shape))
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", ASKING, str(tmp_path / "spec")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    begun = tmp_path / "begun"
+    until(lambda: begun.is_file() and begun.read_text())
+    trainer.kill()
+    trainer.wait()
+    until(lambda: not alive(int(begun.read_text())))
+
+
+ASKING = """
+import pickle, sys
+from mission_tui.trainer.building.device_speeds import speeds_apart
+from mission_tui.trainer.process import asked_spec
+spec, _, shape = open(sys.argv[1], "rb").read().partition(b"\\n")
+speeds_apart(asked_spec(spec), pickle.loads(shape))
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
