@@ -177,19 +177,27 @@ def compare_devices(
 
 
 def describe_device(wanted: str) -> tuple[Literal["ok"], str]:
-    """What torch sees for `run.device` = `wanted`, after one small sum there. Raises `PresetError` for none."""
-    if wanted != "auto":
-        _check_present(wanted)
-    if not th.cuda.is_available():
-        return "ok", f"cpu; torch {th.__version__} sees no CUDA device"
-    device = "cuda" if wanted == "auto" else wanted
+    """What torch sees for `run.device` = `wanted`, after one small sum there; of a choice that is left open nothing is
+    computed yet. Raises `PresetError` for none.
+    """
+    if wanted == "auto":
+        # Not asked on the GPU itself: a run that comes to the CPU would have a context there all the same.
+        count = th.cuda.device_count()
+        return "ok", "not chosen yet" if count else f"cpu; torch {th.__version__} sees no CUDA device"
+    _check_present(wanted)
     try:
-        th.ones(2, device=device).sum().item()
+        th.ones(2, device=wanted).sum().item()
     except RuntimeError as error:
         said = " ".join(str(error).split())
-        raise PresetError(f"run.device = '{wanted}': {device} cannot compute: {said}; use 'cpu'") from error
-    kind = f"{th.cuda.get_device_name(device)}, " if device.startswith("cuda") else ""
-    return "ok", f"{device}; {kind}CUDA {th.version.cuda} of torch {th.__version__}"
+        raise PresetError(f"run.device = '{wanted}': {wanted} cannot compute: {said}; use 'cpu'") from error
+    return "ok", f"{wanted}; {torch_on(wanted)}"
+
+
+def torch_on(device: str) -> str:
+    """What computes there: the GPU by its name, and for which CUDA this torch was built."""
+    if th.device(device).type != "cuda":
+        return f"torch {th.__version__}"
+    return f"{th.cuda.get_device_name(device)}, CUDA {th.version.cuda} of torch {th.__version__}"
 
 
 def use_tf32(device: str, *, wanted: bool) -> str:

@@ -78,6 +78,10 @@ class Smoke:
         said = msgspec.to_builtins(step)
         self.say({"step": said.pop("name"), **said})
 
+    def tell(self, name: str, detail: str) -> None:
+        """Step `name`, which is over, has come to more than was known then."""
+        self.say({"step": name, "level": "ok", "detail": detail, "seconds": 0.0, "exit_code": 0})
+
     def _try(self, name: str, work: Callable[[], tuple[Level, str]]) -> bool:
         self.begin(name, _DOING[name])
         try:

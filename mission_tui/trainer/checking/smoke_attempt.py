@@ -33,6 +33,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
+from mission_tui.trainer.building.model import torch_on
 from mission_tui.trainer.named_parts import make_env, native_refusal
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.process import Say, children
@@ -175,6 +176,9 @@ class SmokeAttempt:
 
     def _built(self) -> str:
         said = read_toml(self._run.attempt(1).effective, MissionError)
+        if self._spec.run.device == "auto":
+            # It is chosen by what was built, so this is when it is known.
+            self._smoke.tell("device", _chosen(said["run"]["device"], said["reasons"]["run.device"]))
         env, model, device = said["env"], said["model"], said["run"]["device"]
         workers = f" on {env['n_workers']} workers" if env.get("n_workers") else ""
         replay, words = replay_size(self._spec), ""
@@ -203,7 +207,7 @@ class SmokeAttempt:
         size = median(round(row.steps_per_s * (row.rollout_s + row.update_s)) for row in usual)
         run = self._spec.run
         whole_s = run.duration_s if run.total_timesteps is None else -(-run.total_timesteps // size) * update_s
-        used_gpu = th.cuda.is_available()
+        used_gpu = th.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return CheckFigures(
             updates=len(rows),
             steps_per_s=size / update_s,
@@ -219,6 +223,12 @@ class SmokeAttempt:
         """A replay buffer counts as full, which it is not yet."""
         replay = replay_size(self._spec)
         return self._trainer_bytes + sum(self._workers) + (0 if replay is None else replay.full_bytes)
+
+
+def _chosen(device: str, why: str) -> str:
+    """Where the run computes and why; the seconds of a comparison stand in the line of its own."""
+    reason = why.partition(" (")[0]
+    return f"{device}: {reason}; {torch_on(device)}"
 
 
 def _proportional_bytes(pid: int) -> int:

@@ -52,7 +52,7 @@ class LateGpu(OneGpu):
 
     async def first_word(self, within_s: float) -> None:
         assert within_s >= 5.0
-        self.gpus = self._there  # type: ignore[assignment]
+        self.gpus = self._there
 
 
 class Measuring:

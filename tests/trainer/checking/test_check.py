@@ -36,6 +36,15 @@ gymnasium.register("Odd-v0", Odd, max_episode_steps=8)
 """
 
 
+CARD = """
+import os
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.abspath("cache")  # the stand-in loads a compiler, which makes it
+from tests.stand_in_cuda import stand_in_cuda
+card = stand_in_cuda()
+card.__enter__()
+"""
+
+
 def checked(
     folder: Path, limit_s: float = 60, **tables: dict[str, Any]
 ) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any] | None]:
@@ -79,6 +88,19 @@ def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
     assert figures["memory_bytes"] > 2 * figures["worker_bytes"] > 2 << 20
     assert figures["hours"] * 3600 == pytest.approx(6 * figures["update_s"])
     assert figures["steps_per_s"] * figures["update_s"] == pytest.approx(64)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(100)
+def test_the_device_is_the_one_that_the_run_will_compute_on(tmp_path: Path) -> None:
+    """Beside a card that is slower for such a net: the CPU, with the reason, and no memory of that card."""
+    module(tmp_path, CARD)
+    code, steps, figures = checked(tmp_path, env={"imports": ["mine"]}, run={"device": "auto"})
+    assert code == 0, steps
+    assert steps["device"]["detail"].startswith("cpu: this net is faster on the CPU: ")
+    assert steps["build"]["detail"].endswith("on cpu")
+    assert figures is not None
+    assert figures["vram_bytes"] is None
 
 
 @pytest.mark.slow
