@@ -104,12 +104,11 @@ class Training:
         )
         if advanced is None:
             return False
-        self.progress.update += 1
         metrics = advanced.metrics
         if self.callbacks is not None:
             metrics = {**self.callbacks.log.take(), **metrics}
             self.callbacks.log.show(metrics)
-        self.progress.entropy = metrics.get("train/entropy_loss")
+        self.progress.updated(metrics)
         timesteps = self.model.num_timesteps
         episodes = self.model.episodes.take()
         self.record.updated(

@@ -208,7 +208,7 @@ class Job:
         progress, exact = Progress(), False
         if start is not None:
             boundary = start.boundary
-            progress = Progress(boundary.update, boundary.trained_s, boundary.state.get("entropy"))
+            progress = Progress.at(boundary)
             checkpoints.started_from(start)
             exact = restore_training(model, start.boundary, facts, attempt.number, terms, proven=self._proven)
         # Resets the environments, unless they were put back into the middle of their episodes.

@@ -64,9 +64,20 @@ class Episodes(Struct, frozen=True, omit_defaults=True):
     outcomes: dict[str, Count] = field(default_factory=dict)
 
 
+class PolicyStep(Struct, frozen=True, array_like=True):
+    """How far one update moved the policy: KL, share of the transitions that were clipped, clip range; None where not
+    known.
+    """
+
+    kl: Metric | None = None
+    clip_fraction: Metric | None = None
+    clip_range: Metric | None = None
+
+
 class Resumed(Struct, frozen=True, omit_defaults=True):
-    """What was recorded with the checkpoint of a resume (its last episodes, the entropy loss of its last update), and
-    what the policy scored when it was played before training went on; None where nothing was.
+    """What was recorded with the checkpoint of a resume (its last episodes, the entropy loss of its last update, the
+    steps of its last updates, oldest first), and what the policy scored when it was played before training went on;
+    None where nothing was.
     """
 
     exact: bool = False
@@ -74,6 +85,7 @@ class Resumed(Struct, frozen=True, omit_defaults=True):
     std_before: Metric | None = None
     episodes_before: Count = 0
     entropy_before: float | None = None
+    steps_before: tuple[PolicyStep, ...] = ()
     mean: Metric | None = None
     std: Metric | None = None
     episodes: Count = 0

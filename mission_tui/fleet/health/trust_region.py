@@ -88,22 +88,27 @@ class StepScale:
         return _u(row, self.radius)
 
     def clipped(self, share: float) -> float:
-        """The share that would have been clipped, of steps of which the present clip range clips `share`.
-
-        Log-ratios are taken as normal, so that the share tells their deviation.
-        """
+        """The share that would have been clipped, of steps of which the present clip range clips `share`."""
         if not self.narrowed or not 0.0 < share < 1.0:
             return share
-        # By the lower tail: near 1 the upper one would be rounded to certainty.
-        tail = share / 2.0
-        if not (tail > 0.0 and self._now > 0.0):
-            return 0.0
-        return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) * (self.clip_range / self._now))
+        return clipped_of_longer(share, self._now / self.clip_range)
 
     def clipped_of(self, kl: float) -> float:
         """The share that the present clip range would clip of steps of such a KL, their log-ratios taken as normal."""
         deviation = math.sqrt(2.0 * kl) if 0.0 < kl < math.inf else 0.0
         return 2.0 * NormalDist().cdf(-self._now / deviation) if deviation and math.isfinite(self._now) else 0.0
+
+
+def clipped_of_longer(share: float, times: float) -> float:
+    """The share that would be clipped if the steps of which `share` is clipped were `times` as long.
+
+    Log-ratios are taken as normal, so that the share tells their deviation.
+    """
+    # By the lower tail: near 1 the upper one would be rounded to certainty.
+    tail = share / 2.0
+    if not (0.0 < tail < 0.5 and times > 0.0):
+        return 0.0 if tail < 0.5 else share
+    return 2.0 * NormalDist().cdf(NormalDist().inv_cdf(tail) / times)
 
 
 class RateCourse:

@@ -326,8 +326,9 @@ class PlateauLimits(RuleLimits, frozen=True, kw_only=True):
 class ResumeProbeLimits(RuleLimits, frozen=True, kw_only=True):
     """The first `updates` of a resumed attempt: u above `u` or a clip fraction above it in `needed` of `window`.
 
-    The return may be lower by `sigmas` standard errors and by `share` of what was recorded, the larger; the entropy may
-    differ by `entropy_share`.
+    Where as many went that far before the checkpoint, both begin at `rise` times the u of then. The return may be lower
+    by `sigmas` standard errors and by `share` of what was recorded, the larger; the entropy may differ by
+    `entropy_share`.
     """
 
     updates: Count = 20
@@ -335,6 +336,7 @@ class ResumeProbeLimits(RuleLimits, frozen=True, kw_only=True):
     clip_fraction: Share = 0.35
     needed: Count = 3
     window: Count = 5
+    rise: Above = 1.5
     sigmas: Above = 3.0
     share: Share = 0.05
     entropy_share: Share = 0.5

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ import torch as th
 
 from mission_tui.envs.state import generator_from_words, generator_words, is_portable
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.events.metrics import plain
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
+from mission_tui.fleet.windows import Window
 from mission_tui.trainer.learner import Learner, Replayed
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.ppo.optimizer import LrWarmup
@@ -31,14 +33,34 @@ from mission_tui.trainer.state import model_state
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
 
+_STEP = ("train/approx_kl", "train/clip_fraction", "train/clip_range")
+_STEPS = 20
+"""Updates whose steps are kept: as many as a resume is watched for."""
+
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is, over all its attempts: updates done, seconds trained, and the last update's entropy loss."""
+    """How far a run is, over all its attempts: updates done, seconds trained; of the last update its entropy loss, and
+    of the last ones how far each moved the policy (KL, share clipped, clip range), for a resume to compare with.
+    """
 
     update: int = 0
     trained_s: float = 0.0
     entropy: float | None = None
+    steps: Window[list[float | None]] = field(default_factory=lambda: Window(_STEPS))
+
+    @classmethod
+    def at(cls, boundary: Boundary) -> Progress:
+        """That of a run that stands at `boundary`; those of earlier versions recorded less."""
+        steps = Window(_STEPS, boundary.state.get("steps", ()))
+        return cls(boundary.update, boundary.trained_s, boundary.state.get("entropy"), steps)
+
+    def updated(self, metrics: Mapping[str, Any]) -> None:
+        """One more update is done, with these metrics."""
+        self.update += 1
+        self.entropy = metrics.get("train/entropy_loss")
+        if not metrics.keys().isdisjoint(_STEP):
+            self.steps.append([plain(metrics.get(tag)) for tag in _STEP])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +96,7 @@ def capture(model: Learner, progress: Progress, facts: Mapping[str, Any]) -> Bou
         "n_updates": model._n_updates,
         "easing": model.lr_warmup.state if isinstance(model, PPO) else None,
         "entropy": progress.entropy,
+        "steps": list(progress.steps),
         "episodes": _window(model),
         "random": capture_random(model.device, model.action_space),
         "normalizer": None if normalizer is None else model_state.capture_normalizer(normalizer),

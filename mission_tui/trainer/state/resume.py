@@ -23,7 +23,7 @@ from msgspec import structs
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mission_tui.errors import CheckpointError, PresetError, raised_by
-from mission_tui.fleet.events.metrics import Resumed, spoken
+from mission_tui.fleet.events.metrics import PolicyStep, Resumed, spoken
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.spec import Spec
@@ -203,6 +203,10 @@ def probe(model: Learner, boundary: Boundary, spec: Spec, snapshot: Path | None,
         std_before=spoken(float(returns.std())) if returns.size else None,
         episodes_before=int(returns.size),
         entropy_before=boundary.state.get("entropy"),
+        steps_before=tuple(
+            PolicyStep(*(None if number is None else spoken(number) for number in step))
+            for step in boundary.state.get("steps", ())
+        ),
     )
     if exact or not returns.size:
         return before

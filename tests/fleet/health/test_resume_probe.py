@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events.metrics import Episodes, Metric, Resumed, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, Metric, PolicyStep, Resumed, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.judge import HealthJudge
 from mission_tui.fleet.health.replay import replay
@@ -145,3 +145,63 @@ def test_rules_about_the_return_wait_for_a_refilled_window() -> None:
     """The same fall is trouble once 100 episodes of this attempt have ended, and nothing before that."""
     assert falling(lambda _: 3) >= {"drawdown"}
     assert falling(lambda at: at % 2) == set()
+
+
+def far(kl: float, clipped: float) -> list[UpdateDone]:
+    """Updates after the resume that go `kl` far, and of which `clipped` is clipped."""
+    moved: dict[str, Metric] = {"train/approx_kl": kl, "train/clip_fraction": clipped, "train/clip_range": 0.2}
+    return [structs.replace(row, metrics=dict(row.metrics) | moved) for row in updates()]
+
+
+def growing(at: int) -> tuple[float, float]:
+    """KL and share clipped of update `at` of a run that was stopped after update 90, as a real one on a GPU grew."""
+    return 0.0275 + 0.0004 * (at - 70) + 0.0012 * (at % 3 - 1), 0.325 + 0.0012 * (at - 70) + 0.01 * (at % 3 - 1)
+
+
+def test_a_run_that_moved_as_far_before_is_as_it_was() -> None:
+    """Over a third was clipped before the stop too, and slowly more: that goes on, and is no warning."""
+    before = tuple(PolicyStep(*growing(at), 0.2) for at in range(71, 91))
+    rows = [row for at in range(91, 111) for row in far(*growing(at))[at - 91 : at - 90]]
+    assert sum(share > 0.35 for share in (growing(at)[1] for at in range(91, 111))) > 10
+    (told,) = probed(structs.replace(AS_BEFORE, steps_before=before), rows)
+    assert told[0] == "info"
+    (_, warned) = probed(AS_BEFORE, rows)  # a checkpoint of before they were recorded
+    assert warned[0] == "warning"
+    assert warned[2].endswith("updates after it moved the policy too far (up to 36% clipped)")
+
+
+@pytest.mark.parametrize(
+    ("kl", "clipped", "said"),
+    [
+        (0.07, 0.36, "(u up to 3.5, 1.8 before)"),
+        (0.036, 0.47, "(up to 47% clipped, 36% before)"),
+        (0.07, 0.5, "(u up to 3.5, 1.8 before; up to 50% clipped, 36% before)"),
+    ],
+)
+def test_a_run_that_moves_farther_than_before_is_not_as_it_was(kl: float, clipped: float, said: str) -> None:
+    """Its own steps of before allow half more of u, and of what is clipped as much as that u would clip."""
+    before = (PolicyStep(0.036, 0.36, 0.2),) * 20
+    _, (severity, _, sentence), *_ = probed(structs.replace(AS_BEFORE, steps_before=before), far(kl, clipped))
+    assert severity == "warning"
+    assert sentence == f"resumed, but not as it was: 3 of 3 updates after it moved the policy too far {said}"
+
+
+def test_a_calm_run_is_held_to_the_usual_limits() -> None:
+    """Small steps of before tighten nothing, and a single far one of them allows nothing."""
+    calm = (PolicyStep(0.01, 0.1, 0.2),) * 19
+    odd = structs.replace(AS_BEFORE, steps_before=(*calm, PolicyStep(0.2, 0.8, 0.2)))
+    assert [severity for severity, *_ in probed(odd, far(0.038, 0.34))] == ["info", "info"]
+    assert [severity for severity, *_ in probed(odd, far(0.042, 0.34))][:2] == ["info", "warning"]
+
+
+def test_steps_before_are_measured_by_the_clip_range_of_then() -> None:
+    """Half the clip range with the same steps: they now go four times as far by it."""
+    before = structs.replace(AS_BEFORE, steps_before=(PolicyStep(0.03, 0.34, 0.2),) * 20)
+    narrow = [structs.replace(row, metrics=dict(row.metrics) | {"train/clip_range": 0.1}) for row in far(0.03, 0.34)]
+    assert "u up to 6, 1.5 before" in probed(before, narrow)[1][2]
+
+
+def test_the_steps_of_an_exact_resume_are_those_of_the_run_that_never_stopped() -> None:
+    """However far they go, the resume is not why."""
+    told = probed(Resumed(exact=True), far(0.1, 0.6))
+    assert [severity for severity, *_ in told] == ["info", "info"]

@@ -2,7 +2,8 @@
 
 The trainer plays a few episodes before it goes on, and says what was recorded with the checkpoint. It is said at once
 as information; what is off, in the first updates too, which have tighter limits here than later ones, is a warning.
-After an exact resume nothing was played: the numbers are those of the run that never stopped.
+A run that moved its policy as far before the checkpoint is as it was: then only what goes beyond that is off.
+After an exact resume nothing was played, and no step is watched: the numbers are those of the run that never stopped.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import math
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import Metric, Resumed
+from mission_tui.fleet.events.metrics import Metric, PolicyStep, Resumed, number
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import StepScale
+from mission_tui.fleet.health.trust_region import StepScale, clipped_of_longer
 from mission_tui.fleet.windows import Window
 
 KL, CLIPPED, FIRST, ENTROPY = "train/approx_kl", "train/clip_fraction", "train/ratio_first", "train/entropy_loss"
+CLIP_RANGE = "train/clip_range"
 TAGS = ("rollout/ep_rew_mean", KL, CLIPPED, FIRST, ENTROPY, "train/learning_rate")
 NAT = 0.1
 """An entropy may differ by this much however small it is."""
@@ -32,7 +34,11 @@ class ResumeProbe(Rule):
         self._rows = Window[Row](self._limits.updates)
         self._recent = Window[bool](self._limits.window)
         self._scale = StepScale(context.settings)
-        self._us: list[float] = []
+        resumed = context.settings.resumed
+        before = _Steps(context, () if resumed is None else resumed.steps_before)
+        self._u_limit, self._clip_limit = before.limits
+        self._u_before, self._clipped_before = before.largest
+        self._u = self._clipped = 0.0
         self._seen = 0
         self._troubles: dict[str, str] = {}
 
@@ -46,7 +52,8 @@ class ResumeProbe(Rule):
         self._scale.update(row)
         if self._seen == 1:
             self._compare(resumed, row)
-        self._watch(row)
+        if not resumed.exact:
+            self._watch(row)
         return "warning" if self._troubles else "info"
 
     def explain(self, severity: Severity) -> Explanation:
@@ -55,6 +62,7 @@ class ResumeProbe(Rule):
         assert resumed is not None
         known = "; ".join(_compared(resumed, self._rows[0]))
         off = "; ".join(self._troubles.values())
+        by_clipping = self._clipped > 0.0 and not self._u
         return Explanation(
             sentence=f"resumed, but not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
             cause=f"the checkpoint, and what changed with the resume: {known}"
@@ -64,8 +72,8 @@ class ResumeProbe(Rule):
             if off
             else "",
             evidence=tuple(row.evidence(*TAGS) for row in self._rows),
-            signal=KL,
-            threshold=limits.u * self._scale.radius,
+            signal=CLIPPED if by_clipping else KL,
+            threshold=self._clip_limit if by_clipping else self._u_limit * self._scale.radius,
             window=limits.updates,
         )
 
@@ -90,17 +98,66 @@ class ResumeProbe(Rule):
 
     def _watch(self, row: Row) -> None:
         """The first updates, with tighter limits than any later one."""
-        limits, u, clipped = self._limits, self._scale.u(row), row.metrics.get(CLIPPED)
-        outside = clipped is not None and self._scale.clipped(clipped) > limits.clip_fraction
-        self._recent.append((u is not None and u > limits.u) or outside)
-        if u is not None:
-            self._us.append(u)
-        if sum(self._recent) >= limits.needed:
-            largest = max(self._us, default=0.0)
-            self._troubles["updates"] = (
-                f"{sum(self._recent)} of {len(self._recent)} updates after it moved the policy too far "
-                f"(u up to {largest:.2g})"
-            )
+        u, clipped = self._scale.u(row), row.metrics.get(CLIPPED)
+        far = u is not None and u > self._u_limit
+        if u is not None and far:
+            self._u = max(self._u, u)
+        if clipped is not None and (clipped := self._scale.clipped(clipped)) > self._clip_limit:
+            self._clipped, far = max(self._clipped, clipped), True
+        self._recent.append(far)
+        if (count := sum(self._recent)) >= self._limits.needed:
+            looked = f"{count} of {len(self._recent)} updates after it"
+            self._troubles["updates"] = f"{looked} moved the policy too far ({self._how_far})"
+
+    @property
+    def _how_far(self) -> str:
+        """What was beyond its limit, with what it was before the checkpoint where that is known."""
+        said = []
+        if self._u:
+            said.append(f"u up to {self._u:.2g}" + (f", {self._u_before:.2g} before" if self._u_before else ""))
+        if self._clipped:
+            before = f", {self._clipped_before:.0%} before" if self._clipped_before else ""
+            said.append(f"up to {self._clipped:.0%} clipped{before}")
+        return "; ".join(said)
+
+
+class _Steps:
+    """How far the last updates before a checkpoint moved the policy, by u and by the share that was clipped."""
+
+    def __init__(self, context: RuleContext, steps: tuple[PolicyStep, ...]) -> None:
+        self._limits = context.limits.resume_probe
+        self._us: list[float] = []
+        self._shares: list[float] = []
+        scale = StepScale(context.settings)
+        for step in steps:
+            told = {KL: step.kl, CLIPPED: step.clip_fraction, CLIP_RANGE: step.clip_range}
+            known = {tag: value for tag, metric in told.items() if (value := number(metric)) is not None}
+            row = Row(0, 0, 0, {tag: value for tag, value in known.items() if math.isfinite(value)})
+            scale.update(row)
+            if (u := scale.u(row)) is not None:
+                self._us.append(u)
+            if (share := row.metrics.get(CLIPPED)) is not None:
+                self._shares.append(scale.clipped(share))
+
+    @property
+    def largest(self) -> tuple[float, float]:
+        """The largest u and the largest share; 0 where none is known."""
+        return max(self._us, default=0.0), max(self._shares, default=0.0)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """From which u and which share on an update after the checkpoint went too far."""
+        limits = self._limits
+        u, share = self._reached(self._us), self._reached(self._shares)
+        # u grows with the square of a step's length.
+        risen = clipped_of_longer(share, math.sqrt(limits.rise))
+        return max(limits.u, limits.rise * u), max(limits.clip_fraction, risen)
+
+    def _reached(self, numbers: list[float]) -> float:
+        """What as many of them as would be too many went up to, within any window."""
+        limits = self._limits
+        windows = (numbers[max(0, end - limits.window) : end] for end in range(limits.needed, len(numbers) + 1))
+        return max((sorted(window)[-limits.needed] for window in windows), default=0.0)
 
 
 def _fall(resumed: Resumed) -> tuple[float | None, float]:
