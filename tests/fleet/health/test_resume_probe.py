@@ -109,6 +109,14 @@ def test_what_is_not_known_or_not_worse_is_no_trouble(resumed: Resumed) -> None:
     assert told[0][2].startswith(words) is (resumed.mean is not None or resumed.exact)
 
 
+def test_episodes_that_happened_to_score_alike_are_no_sure_sign() -> None:
+    """Sixteen of a policy that wins sometimes may all be losses, whose small spread is not that of its returns."""
+    rare = structs.replace(AS_BEFORE, mean_before=2.48, std_before=3.03, mean=1.24, std=0.85)
+    assert [severity for severity, *_ in probed(rare, updates())] == ["info", "info"]
+    worse = structs.replace(rare, mean=0.0, std=0.85)
+    assert probed(worse, updates())[0][0] == "warning"
+
+
 def test_the_first_updates_have_tighter_limits() -> None:
     """Three of five far updates are enough here; after twenty they are left to the rules of every update."""
     far = [structs.replace(row, metrics=dict(row.metrics) | {"train/approx_kl": 0.05}) for row in updates(3)]

@@ -165,10 +165,9 @@ def _fall(resumed: Resumed) -> tuple[float | None, float]:
     if resumed.mean is None or resumed.mean_before is None or not resumed.episodes or not resumed.episodes_before:
         return None, 0.0
     now, was = float(resumed.mean), float(resumed.mean_before)
-    error = math.sqrt(
-        float(resumed.std or 0.0) ** 2 / resumed.episodes
-        + float(resumed.std_before or 0.0) ** 2 / resumed.episodes_before
-    )
+    # Of few episodes that scored little the spread is small too, where most score little and some a lot.
+    spread = max(float(resumed.std or 0.0), float(resumed.std_before or 0.0))
+    error = spread * math.sqrt(1.0 / resumed.episodes + 1.0 / resumed.episodes_before)
     fall = was - now
     return (fall, error) if math.isfinite(fall) and math.isfinite(error) else (None, 0.0)
 
