@@ -69,8 +69,12 @@ def test_a_training_on_a_card_mixes_nothing_and_learns_the_same(tmp_path: Path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")], ids=" then ".join)
 @pytest.mark.filterwarnings("ignore:You are trying to run PPO on the GPU")
-def test_a_checkpoint_of_one_device_goes_on_on_another(tmp_path: Path, devices: tuple[str, str]) -> None:
-    """Stopped after two updates and gone on there: as a run that never stopped; it is not called exact on a card."""
+def test_a_checkpoint_of_one_device_goes_on_on_another(
+    tmp_path: Path, devices: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Stopped after two updates and gone on there: as a run that never stopped; it is not called exact on a card, and
+    the log says so where only the card is why.
+    """
     steps = {"total_timesteps": 4 * 64}
     whole = trained(tmp_path / "whole", {}, "cpu", **steps)
     run_dir = new_run(tmp_path / "parts", spec_with(run=steps))
@@ -83,6 +87,8 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(tmp_path: Path, devices: 
             assert ran.exit_code == 0, ran.ended().cause
     assert ran is not None
     assert not ran.started().exact
+    only_the_card = "continued, not exact, because of run.device 'cuda': a GPU need not add up in the same order"
+    assert (only_the_card in capsys.readouterr().err) is (devices == ("cuda", "cuda"))
     assert apart(whole.parameters(), ran.parameters()) < 1e-6
 
 

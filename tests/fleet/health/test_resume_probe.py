@@ -213,3 +213,13 @@ def test_the_steps_of_an_exact_resume_are_those_of_the_run_that_never_stopped() 
     """However far they go, the resume is not why."""
     told = probed(Resumed(exact=True), far(0.1, 0.6))
     assert [severity for severity, *_ in told] == ["info", "info"]
+
+
+@pytest.mark.parametrize(("device", "said"), [("cuda", True), ("cpu", False), ("", False)])
+def test_a_resume_on_a_gpu_says_why_it_is_not_called_exact(device: str, said: bool) -> None:
+    """Unchanged settings on the same machine are not exact there, and a reader would wonder what else has changed."""
+    judge = judge_of(WAS)
+    judge.feed(structs.replace(started(AS_BEFORE), device=device))
+    (told,) = judge.feed(updates(1)[0])
+    assert told.cause.endswith("the next 20 updates have tighter limits")
+    assert told.cause.startswith("no resume on cuda is called exact") is said

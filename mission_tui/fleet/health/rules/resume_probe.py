@@ -67,7 +67,7 @@ class ResumeProbe(Rule):
             sentence=f"resumed, but not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
             cause=f"the checkpoint, and what changed with the resume: {known}"
             if off
-            else f"the next {limits.updates} updates have tighter limits",
+            else f"{self._why_not_exact(resumed)}the next {limits.updates} updates have tighter limits",
             advice="go back to the checkpoint and resume it unchanged, or with one of the remedies that resume offers"
             if off
             else "",
@@ -76,6 +76,13 @@ class ResumeProbe(Rule):
             threshold=self._clip_limit if by_clipping else self._u_limit * self._scale.radius,
             window=limits.updates,
         )
+
+    def _why_not_exact(self, resumed: Resumed) -> str:
+        """Of a GPU, where nothing else need have changed."""
+        _, device = self.context.settings.in_use
+        if resumed.exact or device in ("", "cpu"):
+            return ""
+        return f"no resume on {device} is called exact, since its sums may be rounded in another order; "
 
     def _compare(self, resumed: Resumed, row: Row) -> None:
         settings, limits = self.context.settings, self._limits
