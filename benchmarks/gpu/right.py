@@ -171,7 +171,9 @@ def checkpoints(bench: Bench) -> list[Row]:
                 rows.append(unmeasured(what, "", went_on.ended().cause))
                 continue
             rows.append(bounded(what, "", [_apart(whole, went_on)], at_most=MOST_APART, note=_called(went_on)))
-    rows.append(_exact(bench))
+    rows.append(_exact(bench, "cartpole"))
+    if not bench.small:
+        rows += [_exact(bench, "fast"), _exact(bench, "fast", tf32=True)]
     return rows
 
 
@@ -179,16 +181,31 @@ def _called(went_on: Ran) -> str:
     return "called exact" if went_on.started().exact else "called continued, not exact"
 
 
-def _exact(bench: Bench) -> Row:
-    """The card's own generator and kernels: not one bit may differ."""
-    what = f"a resume on {bench.device} with its own random numbers: largest difference to a run never stopped"
-    with _folder() as folder:
-        spec = _spec(CASES["cartpole"], bench.device, 4)
-        whole = _trained(folder / "whole", spec, draws=nullcontext())
-        run_dir = new_run(folder / "parts", spec)
-        stopped = run_attempt(run_dir, hook=stop_in("rollout", 2))
-        went_on = run_attempt(run_dir, 2, stopped.ended().checkpoint)
-        return bounded(what, "", [_apart(whole, went_on)], at_most=0.0, note=_called(went_on))
+_GOES_ON = """
+import sys
+from pathlib import Path
+from mission_tui.records.runs.layout import RunDir
+from tests.trainer.harness import run_attempt
+sys.exit(run_attempt(RunDir(Path(sys.argv[1])), 2, sys.argv[2]).exit_code)
+"""
+
+
+def _exact(bench: Bench, case: str, **run: Any) -> Row:
+    """The card's own generator and kernels, and a process of its own for the resume: not one bit may differ."""
+    words = "".join(f" with {name}" for name in run)
+    what = f"{case}{words}, a resume on {bench.device} by a new process: largest difference to a run never stopped"
+    try:
+        with _folder() as folder:
+            spec = _spec(CASES[case], bench.device, 4, **run)
+            whole = _trained(folder / "whole", spec, draws=nullcontext())
+            run_dir = new_run(folder / "parts", spec)
+            stopped = run_attempt(run_dir, hook=stop_in("rollout", 2))
+            command = [sys.executable, "-c", _GOES_ON, str(run_dir.path), str(stopped.ended().checkpoint)]
+            code = subprocess.run(command, check=False).returncode
+            went_on = Ran(run_dir, code)
+            return bounded(what, "", [_apart(whole, went_on)], at_most=0.0, note=_called(went_on))
+    finally:
+        use_tf32("cpu", wanted=False)
 
 
 _REPLAYS: dict[str, Any] = {"buffer_size": 1000, "learning_starts": 2 * PERIOD_STEPS - 50, "net_arch": [64]}
