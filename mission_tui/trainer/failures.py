@@ -7,16 +7,66 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
 from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY
 
-FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"]
+FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "gpu_fault", "unknown"]
 
 _OOM_SIGNS = (*NO_GPU_MEMORY, *NO_MEMORY)
-_LOST_SIGNS = ("GPU is lost", "fallen off the bus", "device unavailable", "no CUDA-capable device")
 _CAUSE_LIMIT = 400
+
+
+class _GpuError(NamedTuple):
+    """What CUDA says (any of `signs`), which kind that is, and what a person can do about it."""
+
+    signs: tuple[str, ...]
+    kind: FailureKind
+    advice: str
+
+
+_BLOCKING = "run.env.CUDA_LAUNCH_BLOCKING=1 says in which line"
+_GPU_ERRORS = (
+    _GpuError(
+        ("device-side assert",),
+        "gpu_fault",
+        f"a kernel got an index out of range, often of an action or an observation outside of its space; {_BLOCKING}",
+    ),
+    _GpuError(
+        (
+            "illegal memory access",
+            "misaligned address",
+            "illegal instruction was encountered",
+            "unspecified launch failure",
+            "the launch timed out",
+            "CUBLAS_STATUS_EXECUTION_FAILED",
+            "CUDNN_STATUS_EXECUTION_FAILED",
+        ),
+        "gpu_fault",
+        f"a kernel broke off: of this run, or under MPS of one beside it; {_BLOCKING}",
+    ),
+    _GpuError(
+        ("uncorrectable ECC error", "uncorrectable NVLink error"),
+        "gpu_lost",
+        "memory of the GPU is broken: `nvidia-smi -q` says more, and a reset or a restart of the machine may help",
+    ),
+    _GpuError(
+        ("GPU is lost", "fallen off the bus", "device unavailable", "no CUDA-capable device"),
+        "gpu_lost",
+        "`nvidia-smi` and the kernel's log say more",
+    ),
+    _GpuError(
+        ("no kernel image is available",),
+        "config",
+        "this torch was built without kernels for this GPU: install one that has them, or set run.device = 'cpu'",
+    ),
+    _GpuError(
+        ("driver on your system is too old", "driver version is insufficient"),
+        "config",
+        "install a newer driver, or a torch for an older CUDA, or set run.device = 'cpu'",
+    ),
+)
 
 
 class EnvError(MissionError):
@@ -72,18 +122,36 @@ def _kind(error: BaseException) -> FailureKind:
         case CallbackError():
             # A callback may be where the memory or the GPU went.
             kind = "unknown" if error.__cause__ is None else _kind(error.__cause__)
-            return kind if kind in ("oom", "gpu_lost") else "callback"
+            return kind if kind in ("oom", "gpu_lost", "gpu_fault") else "callback"
     torch = sys.modules.get("torch")
     message = str(error)
     if torch is not None and isinstance(error, torch.cuda.OutOfMemoryError):
         return "oom"
     if isinstance(error, RuntimeError) and any(sign in message for sign in _OOM_SIGNS):
         return "oom"
-    if isinstance(error, RuntimeError) and any(sign in message for sign in _LOST_SIGNS):
-        return "gpu_lost"
-    return "unknown"
+    known = _gpu_error(error)
+    return "unknown" if known is None else known.kind
+
+
+def _gpu_error(error: BaseException) -> _GpuError | None:
+    if not isinstance(error, RuntimeError):
+        return None
+    # Behind every error of CUDA torch says how assertions are looked for, whatever it was.
+    said = _first_words(error)
+    return next((known for known in _GPU_ERRORS if any(sign in said for sign in known.signs)), None)
 
 
 def _sentence(error: BaseException) -> str:
     text = str(error) if isinstance(error, MissionError) else raised_by(error)
+    if (known := _gpu_error(error)) is not None:
+        # The line that raised it is one that asked later: kernels are not waited for.
+        text = f"{_first_words(error)}; {known.advice}"
+    elif isinstance(error, RuntimeError) and str(error).startswith("CUDA error: "):
+        text = f"{type(error).__name__}: {_first_words(error)}"
     return " ".join(text.split())[:_CAUSE_LIMIT]
+
+
+def _first_words(error: BaseException) -> str:
+    """What happened, without torch's words on how to look for it."""
+    first = str(error).strip().partition("\n")[0]
+    return first.partition(". Please ")[0]

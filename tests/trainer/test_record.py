@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.failures import EnvError, NonFiniteError, classify
+from mission_tui.trainer.failures import CallbackError, EnvError, NonFiniteError, classify
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
@@ -93,6 +94,12 @@ def test_outcomes_are_cleaned_at_the_door() -> None:
         (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "oom", 1),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "oom", 1),
         (RuntimeError("CUDA error: the GPU is lost"), "gpu_lost", 1),
+        (RuntimeError("CUDA error: out of memory"), "oom", 1),
+        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), "gpu_lost", 1),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), "gpu_fault", 1),
+        (RuntimeError("CUDA error: unspecified launch failure"), "gpu_fault", 1),
+        (RuntimeError("CUDA error: no kernel image is available for execution on the device"), "config", 78),
+        (RuntimeError("CUDA error: invalid argument"), "unknown", 1),
         (RuntimeError("something else"), "unknown", 1),
         (KeyError("x"), "unknown", 1),
     ],
@@ -102,6 +109,49 @@ def test_every_error_has_a_kind(error: Exception, kind: str, exit_code: int) -> 
     failure = classify(error)
     assert (failure.kind, failure.exit_code) == (kind, exit_code)
     assert "\n" not in failure.cause
+
+
+HOW_TO_LOOK = """
+Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more.
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+"""
+"""What torch 2.11 says behind each error of CUDA."""
+
+
+ASSERTED = (
+    "CUDA error: device-side assert triggered; a kernel got an index out of range, often of an action or an "
+    "observation outside of its space; run.env.CUDA_LAUNCH_BLOCKING=1 says in which line"
+)
+TOO_OLD = "The NVIDIA driver on your system is too old (found version 11040)"
+REMEDY = "install a newer driver, or a torch for an older CUDA, or set run.device = 'cpu'"
+UPDATE = ". Please update your GPU driver by downloading and installing a new version from the URL: http://x.example/"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("CUDA error: device-side assert triggered", ASSERTED),
+        ("CUDA error: an invalid argument", "AcceleratorError: CUDA error: an invalid argument"),
+        (
+            TOO_OLD + UPDATE,
+            f"{TOO_OLD}; install a newer driver, or a torch for an older CUDA, or set run.device = 'cpu'",
+        ),
+    ],
+)
+def test_an_error_of_the_gpu_is_one_sentence_with_advice(said: str, cause: str) -> None:
+    """Without torch's words on how to look for it, and without a line: what raised it only asked later."""
+    with pytest.raises(torch.AcceleratorError) as raised:
+        raise torch.AcceleratorError(said + HOW_TO_LOOK)
+    assert classify(raised.value).cause == cause
+
+
+def test_a_callback_may_be_where_the_gpu_fails() -> None:
+    """The fault is no fault of the callback."""
+    error = CallbackError("a callback raised")
+    error.__cause__ = RuntimeError("CUDA error: device-side assert triggered" + HOW_TO_LOOK)
+    assert classify(error).kind == "gpu_fault"
 
 
 def test_a_cause_says_what_was_raised_and_where() -> None:

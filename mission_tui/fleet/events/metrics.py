@@ -215,7 +215,7 @@ class TrainingEnded(Struct, frozen=True, tag="end", tag_field="kind", omit_defau
     timesteps: Count
     t: UnixTime
     how: Literal["finished", "stopped", "failed"]
-    failure: Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "unknown"] | None = None
+    failure: Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "gpu_fault", "unknown"] | None = None
     cause: str = ""
     checkpoint: str | None = None
     unsaved: str = ""

@@ -25,9 +25,11 @@ AFTER_WORDS: dict[After, str] = {
 
 Phase = Literal["starting", "rollout", "update", "saving", "paused", "ending"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "crash", "exit", "start", "unknown"]
+FailureKind = Literal[
+    "config", "env", "callback", "nan", "oom", "gpu_lost", "gpu_fault", "crash", "exit", "start", "unknown"
+]
 
-NO_GPU_MEMORY = ("CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "HIP out of memory")
+NO_GPU_MEMORY = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "HIP out of memory")
 NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "MemoryError")
 """What torch, Python and the C library write when they get no memory, on a GPU and on the machine."""
 

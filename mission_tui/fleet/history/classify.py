@@ -222,7 +222,7 @@ FORGIVEN_S = 3600.0
 """An attempt that lived this long was sound: what fails after it counts anew."""
 
 LONGEST_WAIT_S = 3600.0
-_ALWAYS = frozenset({"crash", "exit", "unknown"})
+_ALWAYS = frozenset({"crash", "exit", "gpu_fault", "unknown"})
 REBOOTS = 3
 """So many reboots in a row, none after an hour of training, are enough: the next one parks the run."""
 

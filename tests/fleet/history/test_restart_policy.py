@@ -90,6 +90,12 @@ def test_five_young_deaths_are_a_loop_however_many_restarts_are_allowed() -> Non
         assert isinstance(next_step(story.run.journal, keep), StartAgain)
 
 
+@pytest.mark.parametrize("kind", ["exit", "gpu_fault", "unknown"])
+def test_what_may_go_well_the_next_time_is_tried_again(kind: FailureKind) -> None:
+    """A kernel that broke off is a crash on the GPU; under MPS it may have been that of another run."""
+    assert next_step(Story().lives(60.0, crash(kind)).run.journal, KEEP) == StartAgain(1, 10.0)
+
+
 @pytest.mark.parametrize("kind", ["config", "env", "nan", "oom", "gpu_lost", "start"])
 def test_what_would_only_repeat_itself_needs_the_users_word(kind: RestartAlso) -> None:
     """Only what `also` names is restarted besides crashes and ends without a word."""
