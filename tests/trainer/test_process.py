@@ -131,6 +131,21 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) 
         choose_device("cuda:7", None, *run)
 
 
+@pytest.mark.parametrize("value", ["", "7", "MIG-GPU-0/1/0"])
+def test_a_device_that_is_hidden_is_said_to_be(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable of the shell is the cause, so it is named, with its value."""
+    spec = spec_with()
+    run = spec, NetShape.of(build_vec_env(spec, None).vec)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    with pytest.raises(
+        PresetError, match=f"no CUDA device here with CUDA_VISIBLE_DEVICES='{value}'; set that otherwise"
+    ):
+        choose_device("cuda", None, *run)
+    assert choose_device("auto", None, *run) == ("cpu", f"there is no CUDA device with CUDA_VISIBLE_DEVICES='{value}'")
+
+
 @pytest.mark.parametrize(
     ("device", "capability", "wanted", "used", "why"),
     [

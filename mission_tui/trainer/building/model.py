@@ -6,6 +6,7 @@ a GPU, and nobody has to know from which size on that changes.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any, Literal
 
@@ -140,7 +141,7 @@ def choose_device(wanted: str, kept: str | None, spec: Spec, shape: NetShape) ->
         return _untimed_device(settings, kept)
     # Counted by NVML, where it is asked whether CUDA is available the driver is.
     if not th.cuda.device_count():
-        return "cpu", "there is no CUDA device"
+        return "cpu", f"there is no CUDA device{_visible()}"
     if kept == "cpu" or (kept is not None and th.cuda.is_available()):
         return kept, "as in the attempt before"
     try:
@@ -183,7 +184,7 @@ def describe_device(wanted: str) -> tuple[Literal["ok"], str]:
     if wanted == "auto":
         # Not asked on the GPU itself: a run that comes to the CPU would have a context there all the same.
         count = th.cuda.device_count()
-        return "ok", "not chosen yet" if count else f"cpu; torch {th.__version__} sees no CUDA device"
+        return "ok", "not chosen yet" if count else f"cpu; torch {th.__version__} sees no CUDA device{_visible()}"
     _check_present(wanted)
     try:
         th.ones(2, device=wanted).sum().item()
@@ -219,7 +220,17 @@ def _check_present(device: str) -> None:
     if kind != "cuda":
         return
     if not th.cuda.is_available():
-        raise PresetError(f"run.device = '{device}', but torch sees no CUDA device here; use 'auto' or 'cpu'")
+        remedy = f"set that otherwise, or use {_OTHERS}" if (where := _visible()) else f"use {_OTHERS}"
+        raise PresetError(f"run.device = '{device}', but torch sees no CUDA device here{where}; {remedy}")
     last = th.cuda.device_count() - 1
     if index and int(index) > last:
-        raise PresetError(f"run.device = '{device}' is not there; the last CUDA device is 'cuda:{last}'")
+        raise PresetError(f"run.device = '{device}' is not there; the last CUDA device is 'cuda:{last}'{_visible()}")
+
+
+_OTHERS = "'auto' or 'cpu'"
+
+
+def _visible() -> str:
+    """By what torch sees fewer devices than there are, or none of them; empty where nobody has set it."""
+    value = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return "" if value is None else f" with CUDA_VISIBLE_DEVICES={value!r}"
