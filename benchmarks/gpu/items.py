@@ -39,12 +39,8 @@ class Item:
 ITEMS = (
     Item("right", "numbers", 240, "parameters after 3 updates against the CPU, both engines, every kind of policy"),
     Item("right", "checkpoints", 120, "a checkpoint of one device goes on on the other; how exact a resume is on CUDA"),
-    Item(
-        "right",
-        "modes",
-        180,
-        "CUDA graphs, bf16, TF32, compile: how far from float32 and single kernels after 3 updates",
-    ),
+    Item("right", "graphs", 120, "CUDA graphs against single kernels: not one bit apart"),
+    Item("right", "modes", 180, "bf16, TF32 and compile: how far from float32 after 3 updates"),
     Item("right", "others", 150, "every other algorithm of SB3 and sb3-contrib trains on it, and goes on on a CPU"),
     Item("right", "export", 90, "an export opens in stock SB3 where CUDA is hidden"),
     Item("fast", "small_nets", 120, "16 x CartPole on the CPU and on the card, and the sentence for the user"),
@@ -56,6 +52,7 @@ ITEMS = (
     ),
     Item("fast", "beast", 240, "the same of `beast`; the goal is 3 x of stock SB3's update"),
     Item("fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"),
+    Item("fast", "images", 90, "the same of SB3's net for Atari"),
     Item("fast", "fast", 150, "the same of `fast`"),
     Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
     Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),
