@@ -13,7 +13,7 @@ from benchmarks.results import Row
 
 __all__ = ["LINES", "Line", "line_of"]
 
-NO_GPU = "needs a machine with a GPU"
+NO_GPU = "in this table, which is of a machine without a GPU; `make gpu` measures it, and docs/gpu.md has it"
 
 
 @dataclass(frozen=True, slots=True)

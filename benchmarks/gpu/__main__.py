@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -91,6 +90,22 @@ def carry_out(item: Item, bench: Bench, file: Path, within_s: float) -> str:
     return f"done in {time.monotonic() - begun:.0f} s"
 
 
+def write_page(folder: Path, device: str, page_file: Path | None) -> str:
+    """The page of the sheets of `folder`, and of those kept beside `page_file`, into both."""
+    from benchmarks.gpu.page import page
+    from benchmarks.results import keep_sheets, kept_sheets, read_sheets
+
+    kept = {} if page_file is None else kept_sheets(page_file.with_suffix(".json"))
+    sheets = dict(sorted((kept | read_sheets(folder)).items()))
+    text = page(sheets, device)
+    if folder.is_dir():
+        (folder / "gpu.md").write_text(text, encoding="utf-8")
+    if page_file is not None:
+        page_file.write_text(text, encoding="utf-8")
+        keep_sheets(sheets, page_file.with_suffix(".json"))
+    return text
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """By SIGTERM first, so that its lab stops its supervisor and runs."""
     process.terminate()
@@ -110,7 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cpu, with --small, only tries the campaign's own code")
     parser.add_argument("--small", action="store_true", help="tiny nets: no figure means anything")
     parser.add_argument("--train-seconds", type=float, default=TRAIN_S, help="of each side that is compared")
-    parser.add_argument("--page", type=Path, help="write the page there from all sheets of the folder")
+    parser.add_argument("--page", type=Path, help="write the page there, of the sheets kept beside it and these")
+    parser.add_argument("--report", action="store_true", help="measure nothing, and write the page")
     parser.add_argument("--plan", action="store_true", help="say what would be measured, and nothing else")
     asked = parser.parse_args(arguments)
     wanted = asked.parts.split(",")
@@ -119,11 +135,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--parts: '{unknown[0]}' is none of {', '.join(PARTS)}, nor an item")
     items = [item for item in ITEMS if item.part in wanted or item.full_name in wanted]
     why = "" if asked.device == "cpu" else no_card()
+    if asked.report:
+        print(write_page(asked.folder, asked.device, asked.page))
+        return 0
     if asked.plan or why:
         print(plan(items))
         print(f"\n{why or 'nothing was measured: --plan'}.")
         return 0
     asked.folder.mkdir(parents=True, exist_ok=True)
+    # Whoever ends the campaign ends what it measures: an item has a session of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     bench = Bench(asked.device, asked.small, asked.train_seconds)
     left = []
     for part in PARTS:
@@ -141,13 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{item.full_name}: {how}", flush=True)
             if not file.exists():
                 left.append(item.full_name)
-    from benchmarks.gpu.page import page
-
-    text = page(asked.folder, asked.device)
-    (asked.folder / "gpu.md").write_text(text, encoding="utf-8")
-    if asked.page is not None:
-        shutil.copyfile(asked.folder / "gpu.md", asked.page)
-    print(text)
+    print(write_page(asked.folder, asked.device, asked.page))
     if left:
         print(f"left: {', '.join(left)}; the same command goes on")
     return 0

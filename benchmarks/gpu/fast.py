@@ -233,8 +233,8 @@ def update(bench: Bench) -> list[Row]:
         lanes, rollout_ms = spec.env.n_envs, plain.rollout_ms()
         with one_by_one():
             slow_ms = _Engine(spec, bench).rollout_ms()
-        what = f"`{preset}` net, {lanes} actions of a rollout, by a graph against one by one"
-        rows.append(compared(what, "steps/s", [1000 / rollout_ms], "one by one", [1000 / slow_ms], None))
+        what = f"`{preset}` net, {lanes} actions of a rollout"
+        rows.append(compared(what, "steps/s", [1000 / rollout_ms], "kernels one by one", [1000 / slow_ms], None))
         ways: dict[str, Callable[[], float]] = {
             "SB3's own engine": lambda spec=spec: _Engine(spec, bench, engine="stock").step_ms(),  # type: ignore[misc]
             "TF32": lambda spec=spec: _Engine(spec, bench, tf32=True).step_ms(),  # type: ignore[misc]
@@ -244,9 +244,9 @@ def update(bench: Bench) -> list[Row]:
         if preset == "heavy":  # compiling takes half a minute each
             ways["torch.compile"] = lambda spec=spec: _Engine(spec, bench, compile=True).step_ms()  # type: ignore[misc]
         for way, measure in ways.items():
-            what = f"`{preset}` net, gradient steps/s with {way} against ours as it is"
+            what = f"`{preset}` net, gradient steps/s"
             try:
-                rows.append(compared(what, "steps/s", [1000 / measure()], "ours", [1000 / plain_ms], None))
+                rows.append(compared(what, "steps/s", [1000 / plain_ms], way, [1000 / measure()], None))
             except Exception as error:  # noqa: BLE001 - compilers and drivers refuse in many ways
                 rows.append(unmeasured(what, "", " ".join(str(error).split())[:300]))
             finally:
@@ -270,9 +270,9 @@ def images(bench: Bench) -> list[Row]:
         "8 actions of a rollout": (ours.rollout_ms(), single_rollout_ms, stock.rollout_ms()),
     }
     return [
-        compared(f"net for Atari, {what}, by a graph", "per s", [1000 / graph], against, [1000 / other], None)
+        compared(f"net for Atari, {what}", "per s", [1000 / graph], against, [1000 / other], None)
         for what, (graph, single_ms, stock_ms) in found.items()
-        for against, other in (("one by one", single_ms), ("SB3's own engine", stock_ms))
+        for against, other in (("kernels one by one", single_ms), ("SB3's own engine", stock_ms))
     ]
 
 

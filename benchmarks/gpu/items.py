@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -117,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--train-seconds", type=float, default=TRAIN_S)
     parser.add_argument("--json", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    from benchmarks.results import Row, Sheet, asked_as, write_sheet
+    from benchmarks.results import Row, Sheet, asked_as, facts_of_the_machine, write_sheet
     from benchmarks.rows import unmeasured
 
     item = item_of(asked.name)
@@ -128,8 +129,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         said = " ".join(f"{type(error).__name__}: {error}".split())[:400]
         rows = [unmeasured(item.what, "", said)]
-    write_sheet(Sheet(item.full_name, asked_as("benchmarks.gpu.items"), tuple(rows)), asked.json)
+    machine = {**_card(asked.device), **facts_of_the_machine()}
+    write_sheet(Sheet(item.full_name, asked_as("benchmarks.gpu.items"), tuple(rows), machine=machine), asked.json)
     return 0
+
+
+def _card(device: str) -> dict[str, str]:
+    """What it is, and what drives it; nothing of a CPU."""
+    import torch
+    from torch.version import cuda
+
+    if not device.startswith("cuda") or not torch.cuda.is_available():
+        return {}
+    file = Path("/proc/driver/nvidia/version")
+    driver = re.search(r"Kernel Module\D*([\d.]+)", file.read_text(encoding="utf-8")) if file.exists() else None
+    name = torch.cuda.get_device_name(device)
+    return {"GPU": name, **({"driver": driver[1]} if driver else {}), "CUDA": str(cuda)}
 
 
 if __name__ == "__main__":

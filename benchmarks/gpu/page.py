@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from benchmarks.gpu.items import ITEMS, PARTS
-from benchmarks.report import row_text
-from benchmarks.results import Row, Sheet, read_sheets
+from benchmarks.report import quantity, row_text
+from benchmarks.results import Row, Sheet
 from benchmarks.rows import unmeasured
 
 PREFACE = """\
@@ -37,14 +36,26 @@ CLAIMS = """\
 | four runs at once keep it 50 to 90 % busy | 001 | {four} |"""
 
 
-def page(folder: Path, device: str = "cuda") -> str:
-    """The page from the sheets of `folder`, of which there may be none."""
-    sheets = read_sheets(folder) if folder.is_dir() else {}
+SHORT = (
+    ("fast.heavy", "one run, steps/s"),
+    ("fast.beast", "one run, steps/s"),
+    ("fast.heavy", "four at once against one alone"),
+    ("fast.update", "gradient steps/s"),
+    ("fast.small_nets", ""),
+)
+"""What a reader wants to know first: of which sheet, the rows with these words."""
+
+
+def page(sheets: Mapping[str, Sheet], device: str = "cuda") -> str:
+    """The page from `sheets`, of which there may be none."""
     parts = [PREFACE]
     if device != "cuda":
         parts.append(f"**A rehearsal on `{device}`: none of these figures is of a card.**")
     elif not sheets:
         parts.append(NOTHING)
+    else:
+        parts.append("\n".join(["## Machine", "", *dict.fromkeys(map(_machine, sheets.values()))]))
+        parts.append("\n".join(["## In short", "", *_short(sheets)]))
     known = {note.split(": ", 1)[0]: note for sheet in sheets.values() for row in sheet.rows for note in [row.note]}
     said = {
         claim: ", ".join(known[f"{claim} {preset}"] for preset in CLAIMED if f"{claim} {preset}" in known)
@@ -59,15 +70,39 @@ def page(folder: Path, device: str = "cuda") -> str:
         for item in items:
             sheet = sheets.get(item.full_name)
             if sheet is None:
-                lines.append(row_text(unmeasured(item.what, "", "no card yet")))
+                why = "no card yet" if not sheets else "the time with a card was over"
+                lines.append(row_text(unmeasured(item.what, "", why)))
             else:
                 lines += [row_text(row) for row in sheet.rows]
         parts.append("\n".join(lines))
-        notes = [f"- {row.what}: {row.note}" for sheet in _sheets_of(part, sheets) for row in sheet.rows if _says(row)]
-        parts += ["\n".join(notes)] if notes else []
-    if sheets:
-        parts.append("\n".join(["## Machine", *(_machine(sheet) for sheet in list(sheets.values())[:1])]))
+        if notes := _notes([row for sheet in _sheets_of(part, sheets) for row in sheet.rows if _says(row)]):
+            parts.append("\n".join(notes))
     return "\n\n".join(parts) + "\n"
+
+
+def _short(sheets: Mapping[str, Sheet]) -> list[str]:
+    return [
+        f"- {row.what}: {quantity(row.ours, row.unit)}, {_times(row)} {row.against} ({quantity(row.peer, row.unit)})"
+        for name, words in SHORT
+        for row in (sheets[name].rows if name in sheets else ())
+        if words in row.what and row.ratio is not None
+    ]
+
+
+def _times(row: Row) -> str:
+    assert row.ratio is not None
+    times = row.ratio.median
+    return f"{times:.1f} x" if times >= 1 else f"{times:.2f} x"
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What rows say beside their figures; the same words of several once."""
+    whose: dict[str, list[str]] = {}
+    for row in rows:
+        whose.setdefault(row.note, []).append(row.what)
+    return [
+        f"- {what[0]}{f', and {len(what) - 1} more' if len(what) > 1 else ''}: {note}" for note, what in whose.items()
+    ]
 
 
 def _sheets_of(part: str, sheets: Mapping[str, Sheet]) -> list[Sheet]:
@@ -79,4 +114,4 @@ def _says(row: Row) -> bool:
 
 
 def _machine(sheet: Sheet) -> str:
-    return f"{sheet.when}; " + ", ".join(f"{name} {value}" for name, value in sheet.machine.items()) + "."
+    return f"- {sheet.when[:10]}: " + ", ".join(f"{name} {value}" for name, value in sheet.machine.items()) + "."

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from benchmarks.fleet.lab import until
 from benchmarks.gpu import __main__ as campaign
 from benchmarks.gpu.items import ITEMS, PARTS, Bench, Item
 from benchmarks.gpu.page import page
-from benchmarks.results import Row, Sheet, write_sheet
+from benchmarks.results import Row, Sheet, Spread, kept_sheets, write_sheet
 from tests.nvml import ONE, build, needs_gcc
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -67,27 +71,51 @@ def test_it_goes_on_where_it_was_left(
     assert "left: seen.load, seen.runs, seen.mps; the same command goes on" in capsys.readouterr().out
 
 
-def test_the_page_says_that_nothing_was_measured() -> None:
-    """Until a card was there, `docs/gpu.md` is the page of no sheets; a rehearsal is called one."""
-    written = (DOCS / "gpu.md").read_text(encoding="utf-8")
-    if "Nothing was measured yet" in written:
-        assert written == page(Path("/nonexistent"))
-    assert "none of these figures is of a card" in page(Path("/nonexistent"), "cpu")
+def test_the_page_is_that_of_the_kept_sheets() -> None:
+    """`docs/gpu.md` says what stands beside it in JSON; without sheets, that nothing was measured."""
+    assert (DOCS / "gpu.md").read_text(encoding="utf-8") == page(kept_sheets(DOCS / "gpu.json"))
+    assert "Nothing was measured yet" in page({})
+    assert "none of these figures is of a card" in page({}, "cpu")
 
 
-def test_the_claims_stand_beside_what_was_measured(tmp_path: Path) -> None:
+def test_sheets_of_several_days_are_one_page(tmp_path: Path) -> None:
+    """What a campaign leaves is put with what is kept beside the page, and replaces it item by item."""
+    written = tmp_path / "gpu.md"
+    for number, names in enumerate((("seen.load", "seen.mps"), ("seen.mps", "broken.kill"))):
+        folder = tmp_path / str(number)
+        for name in names:
+            row = Row(f"{name} {number}", "s", Spread.of([1.0]), "", None)
+            write_sheet(Sheet(name, "", (row,)), folder / f"{name}.json")
+        assert campaign.main(["--report", "--folder", str(folder), "--page", str(written)]) == 0
+    text = written.read_text()
+    assert [f"| {row} |" in text for row in ("seen.load 0", "seen.mps 1", "broken.kill 1", "seen.mps 0")] == [
+        *[True] * 3,
+        False,
+    ]
+
+
+def test_the_claims_stand_beside_what_was_measured() -> None:
     """How busy each preset kept the card, alone and four at once; what was not measured is called so."""
     notes = ["busy fast: 11 %", "four fast: 40 %"], ["split: 80 % of the time in updates", "busy heavy: 21 %"]
-    for name, said in zip(("fast.fast", "fast.heavy"), notes, strict=True):
-        write_sheet(
-            Sheet(name, "", tuple(Row(note, "%", None, "", None, note=note) for note in said)),
-            tmp_path / f"{name}.json",
-        )
-    written = page(tmp_path)
+    sheets = {
+        name: Sheet(name, "", tuple(Row(note, "%", None, "", None, note=note) for note in said))
+        for name, said in zip(("fast.fast", "fast.heavy"), notes, strict=True)
+    }
+    written = page(sheets)
     assert "| 001 | busy fast: 11 %, busy heavy: 21 % |" in written
     assert "| 001 | four fast: 40 % |" in written
     assert "| 001 | split: 80 % of the time in updates |" in written
-    assert "not measured |" in page(Path("/nonexistent"))
+    assert "not measured |" in page({})
+
+
+def test_a_campaign_that_is_ended_ends_what_it_measures(tmp_path: Path) -> None:
+    """By SIGTERM, as `timeout` sends it: an item would go on beside what is measured next."""
+    words = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--small", "--parts", "broken.visible"]
+    process = subprocess.Popen([*words, "--folder", str(tmp_path)], cwd=campaign.ROOT, start_new_session=True)
+    items = until(lambda: psutil.Process(process.pid).children(), 30.0, "an item is begun")
+    process.terminate()
+    assert process.wait(30) == 128 + 15
+    assert not any(item.is_running() and item.status() != psutil.STATUS_ZOMBIE for item in items)
 
 
 @pytest.mark.slow
