@@ -26,7 +26,8 @@ from mission_tui.records.runs.seal import words_of_change
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.ladder import flag_unkillable
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
-from mission_tui.supervisor.lifecycle.outcome import abandon, decide_restart
+from mission_tui.supervisor.lifecycle.due_restarts import decide_restart
+from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.clock_steps import missed_step
 from mission_tui.supervisor.runs.core import Core

@@ -21,7 +21,7 @@ from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.events.processes import FlagSeen, NodeSeen, Pids, PidsSeen, WaitSeen
 from mission_tui.fleet.events.provenance import sources_of
 from mission_tui.fleet.health import cleared
-from mission_tui.fleet.history.classify import ASKED, Row
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import CheckpointOutcome

@@ -18,7 +18,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.provenance import noted, sources_of
-from mission_tui.fleet.history.classify import ASKED, Row
+from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import change, draft_change, with_words

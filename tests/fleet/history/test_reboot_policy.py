@@ -16,7 +16,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import TrainingStarted
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
-from mission_tui.fleet.history.classify import REBOOTS, GiveUp, StartAgain, after_reboot, ended_by_reboot
+from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, ended_by_reboot
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC

@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import (
     Verb,
 )
 from mission_tui.fleet.events.outcome import Failed, FailureKind, Killed, Lost, Outcome, Stopped
-from mission_tui.fleet.history.classify import GiveUp, StartAgain, next_step
+from mission_tui.fleet.history.restart_policy import GiveUp, StartAgain, next_step
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep
 from tests.fleet.recorded import SPEC

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RestartDue
-from mission_tui.fleet.history.classify import REBOOTS
+from mission_tui.fleet.history.restart_policy import REBOOTS
 from mission_tui.fleet.specs.spec import LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
