@@ -33,7 +33,8 @@ from mission_tui.tui.screens.launch_form import LaunchForm
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, LineInputScreen
 from mission_tui.tui.screens.sheet import ErrorScreen, Sheet
-from mission_tui.tui.screens.verdict import TrialScreen, VerdictScreen
+from mission_tui.tui.screens.trial import TrialScreen
+from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import FEWER_EPOCHS, Respond
 from tests.tui.fleets import ENDED, GPU1, HERE, NOW, TRIAL, a_fleet, a_run, several
 from tests.tui.stage import Stage, staged
