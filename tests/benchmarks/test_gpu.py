@@ -24,7 +24,10 @@ REFUSED_ON_A_CPU = {
     "the driver tells no process's share",
 }
 
-DEAR = ("fast.beast", "fast.small_nets", "right.export", "right.modes", "right.numbers", "seen.mps", "seen.runs")
+DEAR = (
+    *("fast.beast", "fast.images", "fast.small_nets", "fast.update"),
+    *("right.export", "right.modes", "right.numbers", "right.others", "seen.mps", "seen.runs"),
+)
 """Up to a minute each: `make gpu-rehearsal` runs these as well, before a card is borrowed."""
 
 
