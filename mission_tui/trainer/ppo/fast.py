@@ -235,9 +235,8 @@ class FastPPO(PPO):
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
         if isinstance(batch, th.Tensor):
             assert self._graphed is not None
-            terms, kind = (clip, self._coefficients(), id(self.rollout_buffer)), _GraphedStep
-            if self._steps_whole:
-                kind = _GraphedWholeStep
+            terms = (clip, self._coefficients())
+            kind = _GraphedWholeStep if self._steps_whole else _GraphedStep
             self._under_way = self._graphed.of(len(batch), terms, lambda: kind(self, len(batch), clip))
             return self._under_way.losses(batch)
         self._under_way = None
