@@ -42,7 +42,8 @@ class MetricsState:
     `total_timesteps` are those that a command last said it means to reach. `saved_t` is when (unix s) `checkpoint` was
     saved, `evaluated_t` when a periodic evaluation last was done, `evaluation` the newest that counts.
     `outcomes` are those of the last `POINTS` rows, of each in which an episode ended in one, with its update.
-    `reward_threshold` is what the environment's registration says, `moved` what of the machine is another one since
+    `reward_threshold` is what the environment's registration says, `device` where the newest attempt computes ("" where
+    that is not known), `moved` what of the machine is another one since
     the checkpoint that the attempt goes on from. `written_by` is the attempt that wrote line `seq`. `view_parts` is
     what a view made of the rows up to a `seq` for a goal, kept for the next view; `scan` has gone over the first rows,
     and is dropped where they change.
@@ -66,6 +67,7 @@ class MetricsState:
     sets: list[facts.SettingsChanged] = field(default_factory=list)
     outcomes: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     reward_threshold: float | None = None
+    device: str = ""
     moved: tuple[str, ...] = ()
     view_parts: tuple[int, Goal | None, ViewParts] | None = field(default=None, compare=False, repr=False)
     scan: Scan | None = field(default=None, compare=False, repr=False)
@@ -120,6 +122,7 @@ def _fold(metrics: MetricsState, record: facts.MetricRecord) -> None:
     """Fold one line of `metrics.jsonl`. An attempt's start drops the later rows of earlier attempts (rewind)."""
     match record:
         case facts.TrainingStarted():
+            metrics.device = record.device
             metrics.attempt, metrics.moved = record.attempt, tuple(clean(it, MOVED_CHARS) for it in record.moved[:4])
             if record.reward_threshold is not None:
                 metrics.reward_threshold = record.reward_threshold

@@ -161,7 +161,7 @@ class RunHistory:
     def scan_whole(self, whole: MetricsState) -> None:
         """Know course, best and goal by `whole`, what all of `metrics.jsonl` says of its return (see `course_rows`);
         the rows that are kept stay the newest."""
-        self.metrics.reward_threshold = whole.reward_threshold
+        self.metrics.reward_threshold, self.metrics.device = whole.reward_threshold, whole.device
         self.metrics.view_parts = None
         self.metrics.scan = whole.scanned(self.goal)
         self.metrics.scan.whole = True

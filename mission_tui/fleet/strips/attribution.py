@@ -18,6 +18,8 @@ LEAST_S = 5.0
 """Of watched time, before anything is said of it."""
 LIVED = 0.9
 """A cell counts where some run was alive for so much of it."""
+_ELSEWHEN = 2.0
+"""Percent by which it was busier, or less so, beside runs than over all: more than rounding and the fit leave."""
 LEAST_SPREAD = 0.01
 """Variance of the shares of updates in the cells: below, all cells look alike and nothing can be told apart."""
 
@@ -76,13 +78,26 @@ def attribute(strip: Strip) -> Attribution:
 
 
 def duty_sentence(duty: GpuDuty) -> str:
-    """Such as "GPU busy 18 % of the time, 97 % during updates, 3 % otherwise; updates took 16 % of it"."""
+    """Such as "GPU busy 18 % of the time, 97 % during updates, 3 % otherwise; updates took 16 % of it".
+
+    Updates are looked for while runs were there, which may be a part of the time: then it is said how busy it was in
+    that, since a mean of both that is lower than either is nothing that anybody could make sense of.
+    """
     words = f"GPU busy {duty.busy:.0f} % of the time"
-    if duty.in_updates is not None and duty.otherwise is not None:
-        words += f", {duty.in_updates:.0f} % during updates, {duty.otherwise:.0f} % otherwise"
-    else:
+    if duty.updating is None:
+        return f"{words}, at most {duty.peak:.0f} %"
+    updates, of = f"updates took {duty.updating:.0f} %", "it"
+    if duty.in_updates is None or duty.otherwise is None:
         words += f", at most {duty.peak:.0f} %"
-    return words if duty.updating is None else f"{words}; updates took {duty.updating:.0f} % of it"
+    else:
+        share = duty.updating / 100.0
+        beside_runs = share * duty.in_updates + (1.0 - share) * duty.otherwise
+        if abs(beside_runs - duty.busy) >= _ELSEWHEN:
+            words, of = f"{words}, {beside_runs:.0f} % while runs trained:", "that"
+        else:
+            words += ","
+        words += f" {duty.in_updates:.0f} % during updates, {duty.otherwise:.0f} % otherwise"
+    return f"{words}; {updates} of {of}"
 
 
 def _share(lane: Lane, joules: float | None) -> RunShare:

@@ -30,7 +30,7 @@ from mission_tui.fleet.capacity.headroom import gpu_for
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.metrics_state import MetricsState, course_rows
-from mission_tui.fleet.history.run import goal_of, setting_changes
+from mission_tui.fleet.history.run import RunHistory, goal_of, setting_changes
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
@@ -180,16 +180,22 @@ def _lanes(tracks: Tracks, store: Store, since: float, until: float, most: int) 
         if not spans and not any(stand.state in _HELD for stand in stands):
             continue
         steps = known.metrics.columns.steps_between(since, until)
-        placed = known.journal.placed
-        gpu = _gpu(known.spec, tracks.visible(run_id), tracks.here) if placed is None else placed.uuid
+        gpu = _gpu(known, tracks.visible(run_id), tracks.here)
         yield Lane(run=run_id, name=known.journal.name, spans=spans, gpu=gpu, steps=steps, stands=stands)
 
 
-def _gpu(spec: Spec | None, visible: str | None, here: Sequence[str]) -> str:
-    """By the run's own settings; what its launcher's environment hid from it is known only while it lives."""
-    if spec is None:
+def _gpu(known: RunHistory, visible: str | None, here: Sequence[str]) -> str:
+    """By what its trainer said, the choice of a queue, or the run's own settings; what its launcher's environment hid
+    from it is known only while it lives.
+    """
+    if known.metrics.device == "cpu":
+        # Also where it might have had one: 'auto' comes to the CPU where that is faster.
         return ""
-    return gpu_for(spec.run.device, spec.run.env.get("CUDA_VISIBLE_DEVICES", visible), here) or ""
+    if known.journal.placed is not None:
+        return known.journal.placed.uuid
+    if known.spec is None:
+        return ""
+    return gpu_for(known.spec.run.device, known.spec.run.env.get("CUDA_VISIBLE_DEVICES", visible), here) or ""
 
 
 async def log(core: RunCatalog, request: GetLog) -> LogReply:

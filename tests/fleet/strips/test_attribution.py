@@ -60,6 +60,21 @@ def test_the_sentence_says_what_matters() -> None:
     assert duty_sentence(alone) == "GPU busy 19 % of the time, at most 97 %"
 
 
+def test_a_gpu_that_was_idle_before_its_runs_began_is_said_to_be_busier_beside_them() -> None:
+    """Idle for the first half: it is less busy over all than in updates and than otherwise, and neither is wrong."""
+    spans = phases(6.0, 3.0, 120.0, 60.0)
+    busy = busy_in(spans, 90.0, 70.0, 0.25, 120.0)
+    cells = tuple(Cell(cell.t, 0.0, 0.0, 0.0, cell.seconds, 5) if cell.t < 60.0 else cell for cell in busy)
+    gpu = GpuTrack(uuid="GPU-a", name="G", busy=cells)
+    (duty,) = attribute(
+        Strip(since=0.0, until=120.0, gpus=(gpu,), lanes=(Lane(run="r", name="r", spans=spans, gpu="GPU-a"),))
+    ).gpus
+    assert duty_sentence(duty) == (
+        "GPU busy 40 % of the time, 80 % while runs trained: 90 % during updates, 70 % otherwise; "
+        "updates took 50 % of that"
+    )
+
+
 def test_where_cells_are_all_alike_nothing_is_told_apart() -> None:
     """Cells of 10 s over cycles of 2 s hold as much of updates as each other."""
     spans = phases(2.0, 0.4, 600.0)

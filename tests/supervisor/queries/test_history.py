@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.history.course import MOST_STRETCHES
 from mission_tui.fleet.store import Store
-from mission_tui.ipc.requests import GetHistory
+from mission_tui.fleet.strips.phases import PhaseHistory
+from mission_tui.ipc.requests import GetHistory, GetStrip
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.queries.history import history
+from mission_tui.supervisor.queries.history import Tracks, history, strip_of
 from mission_tui.supervisor.runs.run_on_disk import show_end
 from tests.supervisor.runs.test_run_on_disk import RUN, climb, ended, rows, start
 
@@ -64,3 +66,16 @@ async def test_a_chart_of_the_return_still_has_every_row(tmp_path: Path) -> None
     reply = await history(Catalog(store, tmp_path), structs.replace(ASKED, points=500))
     assert len(reply.updates) == 200
     assert store.run(RUN).metrics.complete
+
+
+@pytest.mark.parametrize(("device", "gpu"), [("cpu", ""), ("cuda", "GPU-a"), ("", "GPU-a")])
+def test_a_run_that_came_to_the_cpu_has_no_part_in_the_gpu(device: str, gpu: str) -> None:
+    """Its updates keep no GPU busy, and its energy is not that of one; where it is not known "auto" may have."""
+    store, phases = ended(), PhaseHistory()
+    store.apply_all(RUN, rows(structs.replace(start(), device=device), *climb(1, 3)))
+    phases.entered("rollout", 100.0)
+    phases.entered("update", 110.0)
+    phases.entered("rollout", 120.0)
+    tracks = Tracks({"GPU-a": "G"}, {}, {}, None, {RUN: phases}, ("GPU-a",))
+    (lane,) = strip_of(tracks, store, GetStrip(id=1, seconds=60.0), 150.0).lanes
+    assert lane.gpu == gpu
