@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pynvml
 
@@ -153,8 +153,8 @@ def instance_of(handle: Any, number: int, failed: Failed | None = None) -> Any:
 def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
     """All but how busy it is; of an instance `parent` is the UUID of its GPU. `before` says what it was called."""
     failed: Failed = {}
-    memory = _ask(failed, "memory", handle, "nvmlDeviceGetMemoryInfo")
-    total = int(memory.total) if memory is not None and 0 < memory.total <= MOST_BYTES else None
+    memory = _ask_any(failed, "memory", [partial(_memory, handle)])
+    total = memory.total if memory is not None and 0 < memory.total <= MOST_BYTES else None
     power_mw = _ask(failed, "power", handle, "nvmlDeviceGetPowerUsage")
     celsius = _ask(failed, "temperature", handle, "nvmlDeviceGetTemperature", _CORE)
     clock = _ask(failed, "clock", handle, "nvmlDeviceGetClockInfo", _STREAMING)
@@ -163,7 +163,7 @@ def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
     return GpuSample(
         uuid=uuid,
         name=text_of(_ask(failed, "name", handle, "nvmlDeviceGetName")) or before.name,
-        memory_used=None if total is None or memory.used > total else int(memory.used),
+        memory_used=None if total is None or memory is None or memory.used > total else memory.used,
         memory_total=total,
         power_w=_within(None if power_mw is None else power_mw / 1000.0, MOST_W),
         temperature_c=_within(celsius, MOST_C),
@@ -174,6 +174,27 @@ def facts_of(handle: Any, before: GpuSample, parent: str = "") -> GpuSample:
         compute_mode=COMPUTE_MODES.get(mode),
         unknown=tuple(f"{what}: {why}" for what, why in sorted(failed.items())),
     )
+
+
+class _Memory(NamedTuple):
+    """Bytes that programs may have, and have."""
+
+    total: int
+    used: int
+
+
+def _memory(handle: Any) -> _Memory:
+    """Without what driver and firmware keep to themselves, half a gigabyte of an H100: no program can have that, and
+    no program holds it. `nvidia-smi` and torch leave it out too; drivers before 510 do not tell it apart.
+    """
+    try:
+        told = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+        return _Memory(int(told.total) - int(told.reserved), int(told.used))
+    except pynvml.NVMLError_GpuIsLost:
+        raise
+    except (AttributeError, TypeError, pynvml.NVMLError):
+        told = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        return _Memory(int(told.total), int(told.used))
 
 
 def _within(value: float | None, most: float) -> float | None:

@@ -71,6 +71,24 @@ async def test_gpus_are_shown_by_uuid_with_what_is_unknown_as_none(
     assert watch.held == {7: 400, 8: None}
 
 
+KEPT_BY_THE_DRIVER = """
+nvmlMemory_v2 = 33554472
+class Apart: used, total, reserved = 3, 8, 2
+def nvmlDeviceGetMemoryInfo(i, version=None): return Apart if version == nvmlMemory_v2 else Memory
+"""
+
+
+async def test_what_the_driver_keeps_to_itself_is_nobodys_memory(
+    nvml: Callable[[str], None], watch: GpuWatch, tmp_path: Path
+) -> None:
+    """No program holds it, and none can have it: half a gigabyte of a large card would be looked for for ever."""
+    nvml("pass")
+    with (tmp_path / "pynvml.py").open("a", encoding="utf-8") as module:
+        module.write(KEPT_BY_THE_DRIVER)
+    await meets(watch, lambda: len(watch.gpus) == 2)
+    assert [(gpu.memory_used, gpu.memory_total) for gpu in watch.gpus] == [(3, 6)] * 2
+
+
 async def test_without_a_driver_the_reason_is_said_once(nvml: Callable[[str], None], watch: GpuWatch) -> None:
     """NVML is absent: a note, no GPUs, and the probe is not started again at once."""
     nvml("raise NVMLError('Driver Not Loaded')")
