@@ -212,9 +212,19 @@ def test_it_shows_every_core_the_swap_and_programs_that_are_not_ours() -> None:
     other = OtherProgram(4711, "python", "ada", vram_bytes=2 * GIB)
     text = known(cpu_cores=(0.0, 100.0, 50.0), swap_used=GIB, swap_total=4 * GIB, others=(other,))
     assert " cores ▁█▅\n swap 1.0/4.0G\n GPU busy 18 %" in text
-    assert "2.0 GB VRAM held by another program: python (pid 4711, user ada)" in text
+    assert "2.0 GiB VRAM held by another program: python (pid 4711, user ada)" in text
     wide = known(cpu_cores=(50.0,) * 400).splitlines()
     assert sum(line.count("▅") for line in wide if "%" not in line) == 400
+
+
+def test_what_the_strip_says_is_folded_and_never_cut() -> None:
+    """Its last figure says of how much of the time the others are."""
+    said = "GPU busy 49 % of the time, 76 % while runs trained: 89 % during updates, 68 % otherwise; "
+    said += "updates took 37 % of that"
+    strips, _ = machine_lines(BUSY, BUSY.runs, 80, sort="age", chosen=None, told=[said])
+    lines = [strip.text.strip() for strip in strips]
+    (at,) = [at for at, text in enumerate(lines) if text.startswith("GPU busy")]
+    assert " ".join(lines[at : at + 2]) == said
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -258,9 +258,25 @@ def test_what_a_run_takes_names_its_late_workers() -> None:
     usage = Usage(50.0, GIB, 3, 2, None, pss_bytes=GIB // 2, written_bytes=GIB // 4, open_files=12, gpu_percent=7.0)
     workers = EnvWorkers(4, 1, (LateWorker(2, 4711, 31.0),))
     shown = text(usage_lines(structs.replace(LIVE[0], usage=usage, workers=workers), 80))
-    for fact in ("PSS       512M", "GPU       7%", "written   256M", "files     12 open"):
+    for fact in (
+        "PSS       512M",
+        "GPU       7%  of the time a kernel of it ran",
+        "written   256M",
+        "files     12 open",
+    ):
         assert fact in shown
     assert "▲ worker 2 of 4 has not answered for 31 s (pid 4711)" in shown
+
+
+def test_where_a_run_computes_is_said_with_the_reason() -> None:
+    """On the CPU, or on a GPU that its share of memory and time says nothing certain of."""
+    why = "this net is faster on the CPU: 3.1 x (95 % interval 2.9 to 3.3; about 3 ms per update on the CPU)"
+    effective = {"run": {"device": "cpu"}, "reasons": {"run.device": why}}
+    shown = text(usage_lines(LIVE[0], 80, effective=effective)).splitlines()
+    assert " device    cpu  this net is faster on the CPU: 3.1 x" in shown
+    assert " device    cuda:0" in text(usage_lines(LIVE[0], 80, effective={"run": {"device": "cuda:0"}})).splitlines()
+    assert "device" not in text(usage_lines(LIVE[0], 80))
+    assert all(strip.cell_length == 24 for strip in usage_lines(LIVE[0], 24, effective=effective))
 
 
 def test_phases_come_with_what_they_took_over_the_whole_run() -> None:

@@ -136,7 +136,9 @@ def machine_lines(
     """
     strips = [line([(" ", colours.INK), *parts], width) for parts in _host(snapshot.host, width)]
     strips += [line([(" ", colours.INK), *parts], width) for parts in _cores(snapshot.host, width)]
-    strips += [line([(fit(f" {sentence}", width), colours.INK)], width) for sentence in told]
+    for sentence in told:
+        # The figure that ends it says of how much of the time the others are.
+        strips += [line([(f" {text}", colours.INK)], width) for text in wrap(sentence, max(20, width - 2))]
     if snapshot.gpus:
         gpus = [_Gpu(at, meters) for at, meters in enumerate(snapshot.gpus)]
         strips += [Strip.blank(width), *table(_GPU_COLUMNS, gpus, width)]

@@ -66,7 +66,10 @@ def section(tab: str, view: RunView, data: RunData | None, width: int, height: i
     if tab == "machine":
         from mission_tui.tui.sections.usage import usage_lines
 
-        return usage_lines(view, width, data.summaries, now) if data else usage_lines(view, width)
+        if data is None:
+            return usage_lines(view, width)
+        effective = {} if data.details is None else data.details.effective
+        return usage_lines(view, width, data.summaries, now, effective)
     return _answered(tab, view, data, width, height, now) if data else []
 
 

@@ -6,6 +6,7 @@ Bars are lengths, so that the slow one is seen without colours; the shape before
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from textual.strip import Strip
 
@@ -16,11 +17,11 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
-from mission_tui.tui.drawing.strips import Part, fit, line, wrap
+from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.history import PHASE_SERIES, MetricSummary
 
-NOTHING: Mapping[str, MetricSummary] = {}
+NOTHING: Mapping[str, Any] = {}
 _BAR = 40
 _LABEL = 10
 _NAMES = ("rollout", "update")
@@ -30,15 +31,20 @@ _CELL_LEAST, _NUMBERS = 36, 24
 
 
 def usage_lines(
-    view: RunView, width: int, summaries: Mapping[str, MetricSummary] = NOTHING, now: float = 0.0
+    view: RunView,
+    width: int,
+    summaries: Mapping[str, MetricSummary] = NOTHING,
+    now: float = 0.0,
+    effective: Mapping[str, Any] = NOTHING,
 ) -> list[Strip]:
     """A line for each fact that is known; of a run that is over, how its last update was split.
 
-    `summaries` are asked for where there is room for what its phases took over the whole run.
+    `summaries` are asked for where there is room for what its phases took over the whole run. `effective` are the
+    values that it runs with, by table.
     """
     inside = width - 2
     phases = phase_rows(view, summaries, inside, now) if summaries else ()
-    rows = [*_split(view, inside), *phases, *_use(view), *_processes(view, inside)]
+    rows = [*_split(view, inside), *phases, *_device(effective, inside), *_use(view), *_processes(view, inside)]
     if view.state not in ALIVE:
         rows.append([(f"not on the machine: {state_word(view)}", colours.QUIET)])
     return [line([(" ", colours.INK), *parts], width) for parts in rows]
@@ -65,6 +71,14 @@ def _split(view: RunView, width: int) -> Iterator[list[Part]]:
     ]
 
 
+def _device(effective: Mapping[str, Any], width: int) -> Iterator[list[Part]]:
+    """Where it computes and why: what it takes of a GPU does not say that."""
+    if device := str(effective.get("run", {}).get("device", "")):
+        why = str(effective.get("reasons", {}).get("run.device", "")).partition(" (")[0]
+        said = fit(literal(f"{device}  {why}".rstrip()), width - _LABEL)
+        yield [_label("device"), (said[: len(device)], colours.INK), (said[len(device) :], colours.QUIET)]
+
+
 def _use(view: RunView) -> Iterator[list[Part]]:
     usage = view.usage
     if usage is not None and view.state in ALIVE:
@@ -80,7 +94,11 @@ def _use(view: RunView) -> Iterator[list[Part]]:
                 ("  shared memory counted once", colours.QUIET),
             ]
         if usage.gpu_percent is not None:
-            yield [_label("GPU"), (f"{usage.gpu_percent:.0f}%", colours.INK)]
+            yield [
+                _label("GPU"),
+                (f"{usage.gpu_percent:.0f}%", colours.INK),
+                ("  of the time a kernel of it ran, by the driver's word", colours.QUIET),
+            ]
         if usage.written_bytes is not None:
             yield [_label("written"), (numbers.size(usage.written_bytes), colours.INK), ("  to disks", colours.QUIET)]
         if usage.open_files is not None:

@@ -113,7 +113,7 @@ class RunDataLoader:
         data = self.data_of(view)
         run = data.run
         drives = is_driver(view.preset)
-        if series or drives or tab in ("config", "checkpoints", "health", "journal"):
+        if series or drives or tab in ("config", "checkpoints", "health", "journal", "machine"):
             rows = view.update if drives else None
             stamp = (view.state, view.attempt, view.last_checkpoint, view.changes, view.note, view.labels, rows)
             again_s = {"checkpoints": _DETAILS_PACE_S, "journal": _DETAILS_PACE_S, "learn": _MARKS_PACE_S}.get(tab)
