@@ -33,7 +33,7 @@ def core_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Cor
     monkeypatch.setenv("MISSION_TUI_LEDGER", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    async def unmeasured() -> None:
+    async def unmeasured(_first_gpu_s: float = 0.0) -> None:
         """Meters would start a probe of GPUs."""
 
     def made() -> Core:
