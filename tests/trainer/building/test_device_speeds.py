@@ -6,9 +6,11 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -58,23 +60,27 @@ def test_every_kind_of_net_is_measured_by_its_own_engine(case: dict[str, Any]) -
     assert min(*speeds.cpu_s, *speeds.gpu_s) > 0
 
 
+@pytest.mark.slow
 def test_auto_takes_the_device_on_which_a_small_net_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the kernels in C, which are some ten times as fast as tensors on the longer road."""
+    """The CPU beside a card that takes a twentieth of a second to say that it is done, however busy this machine is."""
     spec, shape, arguments = run_of()
     monkeypatch.setattr(
         "mission_tui.trainer.building.model.speeds_apart", lambda *_: compare_devices(spec, shape, arguments)
     )
-    with stand_in_cuda():
+    with stand_in_cuda(), mock.patch("torch.cuda.synchronize", side_effect=lambda *_: time.sleep(0.05)):
         device, why = choose_device("auto", None, spec, shape)
     assert device == "cpu"
     assert why.startswith("this net is faster on the CPU: ")
 
 
 def card(folder: Path, first: str = "") -> dict[str, Any]:
-    """A run whose own module puts a card that is not there into each process that imports it, and does `first`."""
+    """A run whose own module puts a slow card that is not there into each process that imports it, and does `first`
+    before that.
+    """
     (folder / "card.py").write_text(
         f"import os, sys, time\nsys.path.append({str(REPOSITORY)!r})\n{first}\n"
         "from tests.stand_in_cuda import stand_in_cuda\nhere = stand_in_cuda()\nhere.__enter__()\n"
+        "import torch\ntorch.cuda.synchronize = lambda *_: time.sleep(0.05)\n"
     )
     return {"env": {"imports": ["card"]}}
 
