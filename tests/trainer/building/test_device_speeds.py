@@ -6,11 +6,9 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import msgspec
 import pytest
@@ -60,19 +58,6 @@ def test_every_kind_of_net_is_measured_by_its_own_engine(case: dict[str, Any]) -
     assert min(*speeds.cpu_s, *speeds.gpu_s) > 0
 
 
-@pytest.mark.slow
-def test_auto_takes_the_device_on_which_a_small_net_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU beside a card that takes a twentieth of a second to say that it is done, however busy this machine is."""
-    spec, shape, arguments = run_of()
-    monkeypatch.setattr(
-        "mission_tui.trainer.building.model.speeds_apart", lambda *_: compare_devices(spec, shape, arguments)
-    )
-    with stand_in_cuda(), mock.patch("torch.cuda.synchronize", side_effect=lambda *_: time.sleep(0.05)):
-        device, why = choose_device("auto", None, spec, shape)
-    assert device == "cpu"
-    assert why.startswith("this net is faster on the CPU: ")
-
-
 def card(folder: Path, first: str = "") -> dict[str, Any]:
     """A run whose own module puts a slow card that is not there into each process that imports it, and does `first`
     before that.
@@ -80,7 +65,8 @@ def card(folder: Path, first: str = "") -> dict[str, Any]:
     (folder / "card.py").write_text(
         f"import os, sys, time\nsys.path.append({str(REPOSITORY)!r})\n{first}\n"
         "from tests.stand_in_cuda import stand_in_cuda\nhere = stand_in_cuda()\nhere.__enter__()\n"
-        "import torch\ntorch.cuda.synchronize = lambda *_: time.sleep(0.05)\n"
+        "from mission_tui.trainer.building.device_speeds import _Side\n"
+        "_Side.update_seconds = lambda side: 0.01 if side.device == 'cpu' else 0.03\n"
     )
     return {"env": {"imports": ["card"]}}
 
@@ -175,6 +161,25 @@ def timings(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     monkeypatch.setattr(device_speeds, "_Side", Side)
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     return given
+
+
+def test_auto_takes_the_device_on_which_it_is_faster(
+    timings: dict[str, list[float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU too where neither is; with the sentence that says so."""
+    spec, shape, arguments = run_of()
+    monkeypatch.setattr(
+        "mission_tui.trainer.building.model.speeds_apart", lambda *_: compare_devices(spec, shape, arguments)
+    )
+    for cpu, device, why in (
+        ([0.1], "cpu", "this net is faster on the CPU: 3.0 x"),
+        ([0.9], "cuda", "this net is faster on the GPU: 3.0 x"),
+        ([0.1, 0.9, 0.3], "cuda", "this net is not clearly faster on the CPU or on the GPU"),
+    ):
+        timings.update(cpu=cpu, cuda=[0.3])
+        with stand_in_cuda():
+            chosen, said = choose_device("auto", None, spec, shape)
+        assert (chosen, said[: len(why)]) == (device, why)
 
 
 def test_it_ends_once_it_is_certain_and_after_its_time_otherwise(timings: dict[str, list[float]]) -> None:
