@@ -142,6 +142,8 @@ faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/f
 
 # PYTHON=... has a CUDA build of torch, which is used as it is; what else is lacking is put beside it, from the folder
 # WHEELS where there is no network. PARTS=right,fast.heavy  SECONDS=300 (for each part)  OUT=folder for the sheets
+# TRAIN_SECONDS=5 of each side that is compared; PAGE=docs/gpu.md writes them into the page, beside what it has;
+# with MISSING=1 only what it lacks is measured
 gpu:  ## the campaign on a real card, in parts that go on where they were left; without one it says what it would measure
 	@$(PYTHON) -m venv --without-pip $(GPU_ENV) && mkdir -p build
 	@$(call beside,$(GPU_ENV),"$(CURDIR)")
@@ -149,7 +151,8 @@ gpu:  ## the campaign on a real card, in parts that go on where they were left; 
 	-@$(PYTHON) -m pip --python $(GPU_ENV)/bin/python install --quiet --disable-pip-version-check \
 	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
 	@OMP_NUM_THREADS=1 $(GPU_ENV)/bin/python -m benchmarks.gpu --parts "$(or $(PARTS),$(GPU_PARTS))" \
-	  --seconds $(or $(SECONDS),480) --folder "$(or $(OUT),build/gpu)"
+	  --seconds $(or $(SECONDS),480) --train-seconds $(or $(TRAIN_SECONDS),15) --folder "$(or $(OUT),build/gpu)" \
+	  $(if $(PAGE),--page "$(PAGE)") $(if $(MISSING),--missing)
 
 gpu-rehearsal: $(EXTRAS)  ## every measurement of `make gpu` on this processor, in small: before a card is borrowed; six minutes
 	GPU_REHEARSAL=1 $(PYTEST) --dist load tests/benchmarks/test_gpu.py

@@ -126,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="tiny nets: no figure means anything")
     parser.add_argument("--train-seconds", type=float, default=TRAIN_S, help="of each side that is compared")
     parser.add_argument("--page", type=Path, help="write the page there, of the sheets kept beside it and these")
+    parser.add_argument("--missing", action="store_true", help="only what the page has no figures of")
     parser.add_argument("--report", action="store_true", help="measure nothing, and write the page")
     parser.add_argument("--plan", action="store_true", help="say what would be measured, and nothing else")
     asked = parser.parse_args(arguments)
@@ -134,6 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"--parts: '{unknown[0]}' is none of {', '.join(PARTS)}, nor an item")
     items = [item for item in ITEMS if item.part in wanted or item.full_name in wanted]
+    if asked.missing:
+        from benchmarks.results import kept_sheets
+
+        if asked.page is None:
+            parser.error("--missing: of which page? use --page docs/gpu.md")
+        kept = kept_sheets(asked.page.with_suffix(".json"))
+        items = [item for item in items if item.full_name not in kept]
     why = "" if asked.device == "cpu" else no_card()
     if asked.report:
         print(write_page(asked.folder, asked.device, asked.page))

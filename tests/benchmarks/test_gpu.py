@@ -81,7 +81,7 @@ def test_the_page_is_that_of_the_kept_sheets() -> None:
     assert "none of these figures is of a card" in page({}, "cpu")
 
 
-def test_sheets_of_several_days_are_one_page(tmp_path: Path) -> None:
+def test_sheets_of_several_days_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a campaign leaves is put with what is kept beside the page, and replaces it item by item."""
     written = tmp_path / "gpu.md"
     for number, names in enumerate((("seen.load", "seen.mps"), ("seen.mps", "broken.kill"))):
@@ -90,6 +90,10 @@ def test_sheets_of_several_days_are_one_page(tmp_path: Path) -> None:
             row = Row(f"{name} {number}", "s", Spread.of([1.0]), "", None)
             write_sheet(Sheet(name, "", (row,)), folder / f"{name}.json")
         assert campaign.main(["--report", "--folder", str(folder), "--page", str(written)]) == 0
+    missing = ["--missing", "--plan", "--page", str(written), "--parts", "seen,broken.kill"]
+    assert campaign.main([*missing, "--folder", str(tmp_path / "none")]) == 0
+    planned = capsys.readouterr().out
+    assert ("  runs " in planned, "  mps " in planned, "  kill " in planned) == (True, False, False)
     text = written.read_text()
     assert [f"| {row} |" in text for row in ("seen.load 0", "seen.mps 1", "broken.kill 1", "seen.mps 0")] == [
         *[True] * 3,
