@@ -291,6 +291,13 @@ class Attempt:
     run_dir: RunDir
     number: int
     checkpoint: str | None
+    other_root: Path | None = None
+    """The runs root of whoever has it tried in a run directory that is in none."""
+
+    @property
+    def root(self) -> Path:
+        """The runs root, which keeps what is known of all its runs' nets."""
+        return self.other_root or self.run_dir.path.parent
 
     @classmethod
     def parse(cls, arguments: Sequence[str] | None) -> Attempt:

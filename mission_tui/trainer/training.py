@@ -106,7 +106,9 @@ class Job:
     def _build(self, envs: BuiltEnvs, was: Facts) -> tuple[Learner, Facts, dict[str, str]]:
         """What learns on `envs`, the circumstances it will learn under, and the reasons for what was chosen here."""
         run, arguments = self.spec.run, learner_arguments(self.spec)
-        device, why_device = choose_device(run.device, was.get("device"), self.spec, NetShape.of(envs.vec))
+        device, why_device = choose_device(
+            run.device, was.get("device"), self.spec, NetShape.of(envs.vec), self.attempt.root
+        )
         why_tf32 = use_tf32(device, wanted=run.tf32)
         seed, why_seed = self._seed(was)
         run_dir = self.attempt.run_dir

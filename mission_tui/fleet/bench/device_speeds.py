@@ -53,11 +53,13 @@ class DeviceSpeeds(Struct, frozen=True, kw_only=True):
 
 
 class DevicesMeasured(Struct, frozen=True, kw_only=True):
-    """The line of a measurement that is kept: `of` has by name all that it depends on, made at unix time `t`."""
+    """A measurement that is kept: `of` has by name all that it depends on, made at unix time `t`. `spaces` are those of
+    the environments, in words.
+    """
 
-    seq: int
     t: float
     of: dict[str, str]
+    spaces: str
     speeds: DeviceSpeeds
 
 

@@ -238,7 +238,7 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
     steps = [_checked("machine", lambda: _machine(core, spec, caller)), _checked("place", lambda: _place(spec, caller))]
     figures = None
     if spec.run.command is None and all(step.level != "failed" for step in steps):
-        async with aclosing(_smoke(spec, caller, request.limit_s)) as hearing:
+        async with aclosing(_smoke(core.root, spec, caller, request.limit_s)) as hearing:
             async for said in hearing:
                 match said:
                     case CheckStep():
@@ -255,12 +255,14 @@ async def check(core: Core, request: Check) -> AsyncGenerator[Progress | Checked
     yield Checked(re=request.id, steps=tuple(steps), figures=figures)
 
 
-async def _smoke(spec: Spec, caller: Caller, limit_s: float) -> AsyncGenerator[CheckStep | CheckFigures | str]:
+async def _smoke(
+    root: Path, spec: Spec, caller: Caller, limit_s: float
+) -> AsyncGenerator[CheckStep | CheckFigures | str]:
     """Each step as it is over, what is being done meanwhile, and the figures."""
     home = with_spec_env(spec, caller)
     words, home = as_module(spec, home, "mission_tui.trainer.checking.check")
     environ = {**home.environ, **trainer_environ(spec)}
-    task = Task((*words, f"{limit_s:g}"), home.cwd, environ, msgspec.json.encode(spec), limits=home.limits)
+    task = Task((*words, f"{limit_s:g}", str(root)), home.cwd, environ, msgspec.json.encode(spec), limits=home.limits)
     begun = SMOKE_STEPS[0]
     try:
         async with aclosing(run_task(task, limit_s * len(SMOKE_STEPS) + _SPARE_S)) as hearing:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from mission_tui.fleet.bench.device_speeds import DevicesMeasured
 from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.health import acts, cleared, gpu_idle, thread_contention
@@ -23,8 +22,7 @@ from mission_tui.fleet.health.thread_contention import MUCH, ProcessLook, Thread
 from mission_tui.fleet.specs.consistency import is_python
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.profile import task_of
-from mission_tui.records.files.tail import read_all
-from mission_tui.records.tuning_files import devices_journal
+from mission_tui.records.tuning_files import all_kept
 from mission_tui.supervisor.host.process_files import thread_times
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -209,12 +207,8 @@ class IdleGpus:
 
 
 def faster_on_cpu(core: Core, spec: Spec) -> str:
-    """The sentence of a check or a launch that has measured so on this machine, for such a net; "" where none has."""
+    """The sentence of whoever has measured so on this machine, for such a net; "" where nobody has."""
     wanted = {name: value for name, value in task_of(spec).items() if name != "run.device"}
     wanted |= {"host": socket.gethostname()}
-    try:
-        records, _ = read_all(devices_journal(core.root), DevicesMeasured)
-    except OSError:
-        return ""
-    speeds = next((it.speeds for it in reversed(records) if wanted.items() <= it.of.items()), None)
+    speeds = next((it.speeds for it in all_kept(core.root) if wanted.items() <= it.of.items()), None)
     return speeds.sentence if speeds is not None and speeds.faster == "cpu" else ""

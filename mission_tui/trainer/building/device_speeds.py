@@ -2,21 +2,25 @@
 environments that cost nothing. Nothing of the run is touched, and a few seconds are enough.
 
 A trainer has it measured in a process of its own: a context on the GPU, its memory there and its libraries here, is
-given back by nothing but the end of its process, and most runs that are measured train on the CPU.
+given back by nothing but the end of its process, and most runs that are measured train on the CPU. That process keeps
+what it found in the runs root, where no further one is started for it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import signal
 import subprocess
+import sys
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import gymnasium
@@ -29,16 +33,20 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 from mission_tui.envs.masks import MASKS, choices
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.tuning_files import kept_speeds, measured_of
 from mission_tui.run_module import module_words
 from mission_tui.trainer.ppo import PPO
+from mission_tui.trainer.spaces import short
 
 Build = Callable[[dict[str, Any], VecEnv, str], PPO]
 """A model with such arguments, in such environments, on such a device."""
 
 MEASURE_S = 4.0
 """No further pair is begun after so long; each device is asked twice at least."""
-APART_S = 60.0
-"""For a process that measures: torch is loaded, a driver may have to start the GPU, and then those seconds."""
+APART_S = 90.0
+"""For a process that measures: it may wait for another, torch is loaded, a driver may have to start the GPU, and then
+those seconds.
+"""
 _GONE_S = 1.0
 _FEWEST, _MOST = 3, 12
 _LONG_ENOUGH_S = 0.03
@@ -59,16 +67,35 @@ class NetShape:
     def of(cls, vec: VecEnv) -> Self:
         return cls(vec.observation_space, vec.action_space, vec.num_envs)
 
+    @property
+    def spaces(self) -> str:
+        """In words, which are others as soon as the net is."""
+        return f"{short(self.observations)} -> {short(self.actions)}"
+
 
 class NoSpeedsError(Exception):
     """Nothing was measured; says why."""
 
 
-def speeds_apart(spec: Spec, shape: NetShape, within_s: float = APART_S) -> DeviceSpeeds:
-    """The speeds of the net of `spec`, measured by a process that has ended when this returns, or at the latest with
-    this one. Raises `NoSpeedsError`.
+def speeds_here(spec: Spec, shape: NetShape, root: Path | None) -> tuple[DeviceSpeeds, bool]:
+    """The speeds of the net of `spec`, and whether they were kept in the runs root `root`, by whomever they had been
+    measured. Raises `NoSpeedsError`.
     """
-    asked = msgspec.json.encode(spec) + b"\n" + _pickled(shape)
+    if root is not None:
+        kept = kept_speeds(root, measured_of(spec, sys.executable, os.environ), shape.spaces)
+        if kept is not None:
+            return kept, True
+    return speeds_apart(spec, shape, root)
+
+
+def speeds_apart(
+    spec: Spec, shape: NetShape, root: Path | None = None, within_s: float = APART_S
+) -> tuple[DeviceSpeeds, bool]:
+    """As `speeds_here`, measured by a process that has ended when this returns, or at the latest with this one, if no
+    other process was just at it.
+    """
+    keeping = {} if root is None else {"root": str(root), "spaces": shape.spaces}
+    asked = b"\n".join((msgspec.json.encode(spec), msgspec.json.encode(keeping), _pickled(shape)))
     argv = module_words("mission_tui.trainer.checking.device_speeds")
     try:
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -110,14 +137,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait(_GONE_S)
 
 
-def _speeds_in(said: bytes, code: int) -> DeviceSpeeds:
+def _speeds_in(said: bytes, code: int) -> tuple[DeviceSpeeds, bool]:
     try:
         answers = [json.loads(line) for line in said.splitlines()]
     except ValueError:
         answers = []
     for answer in answers:
         if "speeds" in answer:
-            return msgspec.convert(answer["speeds"], DeviceSpeeds)
+            return msgspec.convert(answer["speeds"], DeviceSpeeds), "kept" in answer
         if why := answer.get("why") or answer.get("error"):
             raise NoSpeedsError(str(why))
     how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from mission_tui.fleet.specs.algorithm import engine_of, keeps_replay_buffer
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec, other_settings
 from mission_tui.trainer.building.arguments import action_noise, learner_arguments
-from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, NoSpeedsError, measured_speeds, speeds_apart
+from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, NoSpeedsError, measured_speeds, speeds_here
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.ppo import PPO, FastPPO
@@ -126,8 +127,11 @@ _HAVE_TF32 = (8, 0)
 """Compute capability of the first GPUs that multiply in TF32."""
 
 
-def choose_device(wanted: str, kept: str | None, spec: Spec, shape: NetShape) -> tuple[str, str]:
-    """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used.
+def choose_device(
+    wanted: str, kept: str | None, spec: Spec, shape: NetShape, root: Path | None = None
+) -> tuple[str, str]:
+    """The device for `run.device` = `wanted`, and why; `kept` is what an earlier attempt of the run used. In the runs
+    root `root` stands what was measured before.
 
     What comes to the CPU has left the GPU alone: this process has no context there. With `run.tf32` a GPU is measured
     as it would be used then.
@@ -145,10 +149,17 @@ def choose_device(wanted: str, kept: str | None, spec: Spec, shape: NetShape) ->
     if kept == "cpu" or (kept is not None and th.cuda.is_available()):
         return kept, "as in the attempt before"
     try:
-        speeds = speeds_apart(spec, shape)
+        speeds, before = speeds_here(spec, shape, root)
     except NoSpeedsError as error:
         return "cpu", str(error)
-    return ("cpu" if speeds.faster == "cpu" else "cuda"), speeds.sentence
+    if speeds.faster == "cpu":
+        device = "cpu"
+    elif before and (said := _failure("cuda")):
+        # Whoever measures sees that by themselves.
+        return "cpu", f"the GPU cannot compute: {said}"
+    else:
+        device = "cuda"
+    return device, f"{speeds.sentence}; measured before, and kept" if before else speeds.sentence
 
 
 def _untimed_device(settings: AlgorithmSpec, kept: str | None) -> tuple[str, str]:
@@ -186,12 +197,18 @@ def describe_device(wanted: str) -> tuple[Literal["ok"], str]:
         count = th.cuda.device_count()
         return "ok", "not chosen yet" if count else f"cpu; torch {th.__version__} sees no CUDA device{_visible()}"
     _check_present(wanted)
-    try:
-        th.ones(2, device=wanted).sum().item()
-    except RuntimeError as error:
-        said = " ".join(str(error).split())
-        raise PresetError(f"run.device = '{wanted}': {wanted} cannot compute: {said}; use 'cpu'") from error
+    if said := _failure(wanted):
+        raise PresetError(f"run.device = '{wanted}': {wanted} cannot compute: {said}; use 'cpu'")
     return "ok", f"{wanted}; {torch_on(wanted)}"
+
+
+def _failure(device: str) -> str:
+    """Why `device` cannot compute even a small sum; empty where it can."""
+    try:
+        th.ones(2, device=device).sum().item()
+    except RuntimeError as error:
+        return " ".join(str(error).split())
+    return ""
 
 
 def torch_on(device: str) -> str:

@@ -1,8 +1,8 @@
-"""``python -m mission_tui.trainer.checking.check LIMIT_S``: a smoke run, watched from outside.
+"""``python -m mission_tui.trainer.checking.check LIMIT_S [ROOT]``: a smoke run, watched from outside.
 
 The spec comes as JSON on stdin, answers are JSON lines. The work is done by a child, `smoke` beside this, because what
 it tries may crash, hang or leave processes behind. Whatever happens to it, the step it was at is named, and nothing of
-it is left: no process and no file.
+it is left: no process, and no file but what the runs root ROOT keeps of how fast the net is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _WORD_EVERY_S = 10.0
 
 def main(arguments: list[str] | None = None) -> int:
     """Watch one smoke run, which may take `LIMIT_S` seconds for each step; 0, whatever the steps say."""
-    limit_s = float((sys.argv[1:] if arguments is None else arguments)[0])
+    limit, *root = sys.argv[1:] if arguments is None else arguments
+    limit_s = float(limit)
     kernel = ctypes.CDLL(None)
     kernel.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # Without whoever asked, nobody reads the answer.
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     folder = tempfile.mkdtemp(prefix="mission-tui-check-")
     watch = None
     try:
-        watch = _Watch(folder, limit_s)
+        watch = _Watch([folder, *root], limit_s)
         watch.until_over()
         left = _sweep()
         watch.conclude(left)
@@ -59,10 +60,10 @@ def main(arguments: list[str] | None = None) -> int:
 class _Watch:
     """The child, what it said last, and since when it is at that."""
 
-    def __init__(self, folder: str, limit_s: float) -> None:
+    def __init__(self, words: list[str], limit_s: float) -> None:
         self._limit_s = limit_s
         self._child = subprocess.Popen(
-            [*module_words("mission_tui.trainer.checking.smoke"), folder],
+            [*module_words("mission_tui.trainer.checking.smoke"), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

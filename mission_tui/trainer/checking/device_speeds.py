@@ -1,27 +1,35 @@
 """``python -m mission_tui.trainer.checking.device_speeds``: is this spec's net faster on the CPU or on the GPU? The
 spec comes as JSON on stdin, the answer as JSON lines; where nothing could be measured they say why.
 
-Asked by a supervisor, and by a trainer, which sends the pickled shape of its net on the lines behind the spec, so that
-no further environment is made.
+Asked by a supervisor, and by a trainer. The line behind the spec names the runs root that keeps the answer, and of a
+trainer the spaces of its environments; then comes the pickled shape of its net, so that no further one is made.
+
+What another process is just measuring for that runs root is waited for before anything large is loaded.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.tuning_files import keep_speeds, kept_speeds, measured_of, measuring_alone
 from mission_tui.trainer.checking.preflight import import_all
 from mission_tui.trainer.named_parts import make_env
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads
 
 if TYPE_CHECKING:
+    from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
     from mission_tui.trainer.building.device_speeds import NetShape
 
+WAIT_S = 30.0
+"""For another process that measures the same net; after that both do."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -33,15 +41,29 @@ def main() -> int:
 
 
 def _measure(say: Say) -> None:
-    asked, _, pickled = sys.stdin.buffer.read().partition(b"\n")
-    spec = asked_spec(asked)
+    asked, _, rest = sys.stdin.buffer.read().partition(b"\n")
+    keeping, _, pickled = rest.partition(b"\n")
+    spec, where = asked_spec(asked), msgspec.json.decode(keeping, type=dict[str, str])
+    if "root" not in where:
+        _measured(spec, pickled, say)
+        return
+    root, of = Path(where["root"]), measured_of(spec, sys.executable, os.environ)
+    with measuring_alone(root, of, WAIT_S):
+        if (kept := kept_speeds(root, of, where.get("spaces", ""))) is not None:
+            say({"speeds": msgspec.to_builtins(kept), "kept": True})
+        elif (measured := _measured(spec, pickled, say)) is not None:
+            keep_speeds(root, of, *measured)
+
+
+def _measured(spec: Spec, pickled: bytes, say: Say) -> tuple[str, DeviceSpeeds] | None:
+    """The spaces and the speeds, which were said; None where it was said why there are none."""
     import_all(spec, say)
     cap_threads(spec.run.threads or 1)
     import torch
 
     if not torch.cuda.is_available():
         say({"why": "torch sees no CUDA device"})
-        return
+        return None
     from mission_tui.trainer.building.arguments import ppo_arguments
     from mission_tui.trainer.building.device_speeds import shape_in
     from mission_tui.trainer.building.model import compare_devices
@@ -56,8 +78,9 @@ def _measure(say: Say) -> None:
         speeds = compare_devices(spec, shape, ppo_arguments(spec), gpu)
     except RuntimeError as error:
         say({"why": f"the GPU cannot compute: {' '.join(str(error).split())}"})
-        return
+        return None
     say({"speeds": msgspec.to_builtins(speeds)})
+    return shape.spaces, speeds
 
 
 def _shape_of(spec: Spec) -> NetShape:

@@ -1,4 +1,4 @@
-"""``python -m mission_tui.trainer.checking.smoke FOLDER``: the spec on stdin, tried with the trainer's own parts.
+"""``python -m mission_tui.trainer.checking.smoke FOLDER [ROOT]``: the spec on stdin, tried by the trainer's own parts.
 
 After what it names was imported and one environment was checked, it is the trainer itself that runs: a run directory
 in FOLDER, an attempt, a stop after the first update. So what passes here is what a launch does.
@@ -28,14 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Try the spec on stdin; returns the exit code of the step that failed first, else 0."""
     parser = argparse.ArgumentParser(prog="mission_tui.trainer.checking.smoke", description="Try a spec.")
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args(arguments).folder
+    parser.add_argument("root", type=Path, nargs="?", help="the runs root that keeps how fast the net is")
+    asked = parser.parse_args(arguments)
     with suppress(ValueError, OSError):
         # What crashes here does so in a process of its own: nobody wants its memory on disk.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     codes: list[int] = []
 
     def work(say: Say) -> None:
-        codes.append(Smoke(say, folder).run(asked_spec(sys.stdin.buffer.read())))
+        codes.append(Smoke(say, asked.folder, asked.root).run(asked_spec(sys.stdin.buffer.read())))
         say({"over": True})
 
     code = answer(work)
@@ -45,8 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 class Smoke:
     """One smoke run; every step is said when it begins and when it is over."""
 
-    def __init__(self, say: Say, folder: Path) -> None:
-        self.say, self.folder = say, folder
+    def __init__(self, say: Say, folder: Path, root: Path | None = None) -> None:
+        self.say, self.folder, self.root = say, folder, root
         self.exit_code = 0
         self._name, self._since = "", 0.0
 

@@ -120,7 +120,7 @@ class SmokeAttempt:
         """
         self._run.path.mkdir()
         write_spec(self._run.spec, self._spec)
-        attempt = Attempt(self._run, 1, None)
+        attempt = Attempt(self._run, 1, None, self._smoke.root)
         with Record(self._run, 1, self._on_phase) as record:
             code = train(attempt, record, Orders(self._orders), Link(attempt, {}))
         rows, _ = read_all(self._run.metrics, MetricRecord)

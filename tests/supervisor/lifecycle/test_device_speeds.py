@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ from mission_tui.fleet.tuning.record import TunePlan
 from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.ipc.replies import Checked, Launched
 from mission_tui.ipc.requests import Check, Launch, Tune
-from mission_tui.records.tuning_files import read_tune, tune_journal
+from mission_tui.records import tuning_files
+from mission_tui.records.tuning_files import keep_speeds, measured_of, read_tune, tune_journal
 from mission_tui.supervisor.host.tasks import Task, TaskError
 from mission_tui.supervisor.lifecycle import device_speeds
 from mission_tui.supervisor.verbs import launch
@@ -56,24 +58,34 @@ class LateGpu(OneGpu):
 
 
 class Measuring:
-    """The short process: `answer` is what it says, and `asked` are the specs that it was asked about."""
+    """The short process: `answer` is what it says and keeps, and `asked` are the specs that it was asked about."""
 
     def __init__(self) -> None:
         self.answer: dict[str, Any] | TaskError = {"speeds": msgspec.to_builtins(SPEEDS)}
         self.asked: list[Spec] = []
 
     async def __call__(self, task: Task, _limit_s: float) -> AsyncGenerator[dict[str, Any]]:
-        self.asked.append(msgspec.json.decode(task.stdin, type=Spec))
+        asked, keeping = task.stdin.split(b"\n")
+        spec = msgspec.json.decode(asked, type=Spec)
+        self.asked.append(spec)
         yield {"doing": "measuring"}
         if isinstance(self.answer, TaskError):
             raise self.answer
+        if "speeds" in self.answer:
+            trainer_keeps(Path(msgspec.json.decode(keeping)["root"]), spec, task.environ)
         yield self.answer
+
+
+def trainer_keeps(root: Path, spec: Spec, environ: Mapping[str, str]) -> None:
+    """As a trainer's measurement does, and one for a supervisor."""
+    keep_speeds(root, measured_of(spec, sys.executable, environ), "Box(4,) -> Discrete(2)", SPEEDS)
 
 
 @pytest.fixture
 def measuring(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     """The measurement, on a machine with one GPU."""
     sim.core.machine.gpu = OneGpu()  # type: ignore[assignment]
+    monkeypatch.setattr(tuning_files, "host_fingerprint", lambda: {"host": "here", "gpus": "H200, H200"})
     said = Measuring()
     monkeypatch.setattr(device_speeds, "run_task", said)
     return said
@@ -168,6 +180,25 @@ def test_a_check_says_where_the_net_is_faster(
     assert isinstance(reply, Checked)
     assert "speed" not in [step.name for step in reply.steps]
     assert len(measuring.asked) == 1
+
+
+def test_a_check_says_what_its_own_attempt_has_measured(
+    sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One comparison: that by which the run would choose its device, on a GPU of its own among others like it."""
+    roots: list[Path] = []
+
+    async def smoke(root: Path, spec: Spec, *_: object) -> AsyncGenerator[CheckFigures]:
+        roots.append(root)
+        trainer_keeps(root, spec, {"CUDA_VISIBLE_DEVICES": "GPU-2"})
+        yield CheckFigures(updates=1)
+
+    monkeypatch.setattr(launch, "_smoke", smoke)
+    reply = sim.ask(lambda id_: Check(id=id_, spec=on("auto"), limit_s=9.0, **of(sim)))
+    assert isinstance(reply, Checked)
+    assert [step.detail for step in reply.steps if step.name == "speed"] == [SPEEDS.sentence]
+    assert roots == [sim.root]
+    assert measuring.asked == []
 
 
 def test_a_check_waits_for_the_first_word_about_the_gpus(

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.bench.device_speeds import DevicesMeasured, DeviceSpeeds
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.gpu_idle import ID
 from mission_tui.fleet.specs.spec import KeepSpec
 from mission_tui.fleet.specs.thresholds import GpuIdleLimits, HealthKeep
 from mission_tui.fleet.tuning.profile import task_of
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.append import AppendLog
-from mission_tui.records.tuning_files import devices_journal
+from mission_tui.records.tuning_files import keep_speeds
 from tests.nvml import GIB, ONE, Machine, needs_gcc
 from tests.supervisor.conftest import Lab, stub_spec
 
@@ -29,13 +28,8 @@ def idle(view: RunView) -> list[Finding]:
 
 def measured_faster_on_the_cpu(lab: Lab) -> None:
     """What `check` would have left behind on a machine with a GPU."""
-    path = devices_journal(lab.root)
-    path.parent.mkdir(parents=True)
     speeds = DeviceSpeeds(cpu_s=(1.0,) * 5, gpu_s=(2.0, 2.01, 2.0, 1.99, 2.0))
-    of = {**task_of(SPEC), "host": socket.gethostname()}
-    log = AppendLog(path)
-    log.append(lambda seq: DevicesMeasured(seq=seq, t=1.0, of=of, speeds=speeds))
-    log.close()
+    keep_speeds(lab.root, {**task_of(SPEC), "host": socket.gethostname()}, "", speeds)
 
 
 @pytest.mark.slow

@@ -6,16 +6,21 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from gymnasium.spaces import Discrete
 from msgspec import structs
 
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records import tuning_files
+from mission_tui.records.tuning_files import keep_speeds, measured_of
 from mission_tui.trainer.building import device_speeds
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.device_speeds import NetShape, speeds_apart
@@ -23,6 +28,7 @@ from mission_tui.trainer.building.model import choose_device, compare_devices
 from mission_tui.trainer.process import children
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.missing import REPOSITORY
+from tests.nvml import library, machine, needs_gcc  # noqa: F401 - fixtures
 from tests.stand_in_cuda import stand_in_cuda
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib
 from tests.trainer.harness import PROBES, new_run, run_attempt, spec_with, stop_in
@@ -90,6 +96,105 @@ def test_a_trainer_has_them_measured_in_a_process_that_ends(tmp_path: Path, monk
     assert children() == []
 
 
+CPU_FASTER = DeviceSpeeds(cpu_s=(0.01, 0.0101, 0.01), gpu_s=(0.031, 0.031, 0.0312))
+GPU_FASTER = DeviceSpeeds(cpu_s=CPU_FASTER.gpu_s, gpu_s=CPU_FASTER.cpu_s)
+
+
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one, on which no process is started to measure."""
+
+    def measured(*_: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(tuning_files, "host_fingerprint", lambda: {"host": "here", "gpus": "H100"})
+    monkeypatch.setattr(device_speeds, "speeds_apart", measured)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+
+
+def kept_here(root: Path, spec: Spec, shape: NetShape, speeds: DeviceSpeeds) -> None:
+    """As by a run before, or a check."""
+    keep_speeds(root, measured_of(spec, sys.executable, os.environ), shape.spaces, speeds)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_run_starts_with_what_was_measured_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another seed of the net, on a GPU of its own: no process for it, no context on the card, and it says so."""
+
+    def touched(*_: object, **__: object) -> None:
+        raise AssertionError("a CUDA context was made")
+
+    monkeypatch.setattr("torch.cuda._lazy_init", touched)
+    monkeypatch.setattr("torch.cuda.is_available", touched)
+    spec, shape, _ = run_of(run={"device": "auto"})
+    kept_here(tmp_path, spec, shape, CPU_FASTER)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1f")
+    other = structs.replace(spec, run=structs.replace(spec.run, seed=99))
+    said = f"{CPU_FASTER.sentence}; measured before, and kept"
+    assert choose_device("auto", None, other, shape, tmp_path) == ("cpu", said)
+    ran = run_attempt(new_run(tmp_path / "run", spec))
+    assert (ran.exit_code, ran.started().device) == (0, "cpu")
+    assert said in ran.run_dir.attempt(1).effective.read_text()
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_gpu_that_was_faster_must_still_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full or broken by now: the run trains on the CPU, and says why."""
+
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    spec, shape, _ = run_of()
+    kept_here(tmp_path, spec, shape, GPU_FASTER)
+    with stand_in_cuda():
+        device, why = choose_device("auto", None, spec, shape, tmp_path)
+        assert (device, why) == ("cuda", f"{GPU_FASTER.sentence}; measured before, and kept")
+    monkeypatch.setattr("torch.ones", full)
+    assert choose_device("auto", None, spec, shape, tmp_path) == ("cpu", "the GPU cannot compute: CUDA out of memory")
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_spaces_that_changed_under_the_same_name_are_measured_anew(tmp_path: Path) -> None:
+    """As by an edit of the user's own environment."""
+    spec, shape, _ = run_of()
+    kept_here(tmp_path, spec, replace(shape, actions=Discrete(9)), CPU_FASTER)
+    with pytest.raises(AssertionError, match="a process was started"):
+        choose_device("auto", None, spec, shape, tmp_path)
+
+
+QUICK = """
+open("measured", "a").write("x")
+import torch
+torch.cuda.is_available = lambda: True
+import mission_tui.trainer.building.model as model
+from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+model.compare_devices = lambda *_: DeviceSpeeds(cpu_s=(1.0, 1.01, 1.0), gpu_s=(2.0, 2.01, 2.0))
+"""
+
+
+@pytest.mark.slow
+@needs_gcc
+@pytest.mark.usefixtures("machine")
+def test_of_several_that_start_at_once_one_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for it and say that they have not; the next one starts no process at all."""
+    (tmp_path / "quick.py").write_text(QUICK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    spec, shape, _ = run_of()
+    imported = structs.replace(spec, env=structs.replace(spec.env, imports=("quick",)))
+    root = tmp_path / "runs"
+    with ThreadPoolExecutor() as trainers:
+        asked = [trainers.submit(speeds_apart, imported, shape, root) for _ in range(3)]
+        answers = [each.result() for each in asked]
+    assert sorted(kept for _, kept in answers) == [False, True, True]
+    assert len({speeds for speeds, _ in answers}) == 1
+    assert (tmp_path / "measured").read_text() == "x"
+    monkeypatch.setattr(device_speeds, "speeds_apart", None)
+    device, why = choose_device("auto", None, imported, shape, root)
+    assert device == "cpu"
+    assert why.endswith("; measured before, and kept")
+
+
 @pytest.mark.parametrize("engine", ["fast", "stock"])
 def test_a_run_that_comes_to_the_cpu_asks_nothing_of_the_card(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,14 +206,13 @@ def test_a_run_that_comes_to_the_cpu_asks_nothing_of_the_card(
     def touched(*_: object, **__: object) -> None:
         raise AssertionError("a CUDA context was made")
 
-    faster = DeviceSpeeds(cpu_s=(0.01, 0.0101, 0.01), gpu_s=(0.031, 0.031, 0.0312))
     asked: list[Spec] = []
 
-    def measured(spec: Spec, _shape: NetShape) -> DeviceSpeeds:
+    def measured(spec: Spec, *_: object) -> tuple[DeviceSpeeds, bool]:
         asked.append(spec)
-        return faster
+        return CPU_FASTER, False
 
-    monkeypatch.setattr("mission_tui.trainer.building.model.speeds_apart", measured)
+    monkeypatch.setattr(device_speeds, "speeds_apart", measured)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda._lazy_init", touched)
@@ -135,7 +239,7 @@ def test_a_measurement_that_fails_leaves_the_cpu_and_says_why(
     """Crashed, hung, refused: the run trains all the same, and nothing of the attempt is left."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("mission_tui.trainer.building.model.speeds_apart", partial(speeds_apart, within_s=3.0))
+    monkeypatch.setattr(device_speeds, "speeds_apart", partial(speeds_apart, within_s=3.0))
     spec, shape, _ = run_of()
     imported = structs.replace(spec, env=structs.replace(spec.env, **card(tmp_path, first)["env"]))
     device, said = choose_device("auto", None, imported, shape)

@@ -16,7 +16,9 @@ import pytest
 
 from mission_tui.fleet.specs.checking import SMOKE_STEPS
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.records.tuning_files import all_kept
 from mission_tui.trainer.checking.preflight import named_modules
+from tests.nvml import library, machine, needs_gcc  # noqa: F401 - fixtures
 from tests.trainer.harness import TINY
 from tests.waiting import until
 
@@ -48,7 +50,7 @@ _Side.update_seconds = lambda side: 0.01 if side.device == "cpu" else 0.03  # ho
 
 
 def checked(
-    folder: Path, limit_s: float = 60, **tables: dict[str, Any]
+    folder: Path, limit_s: float = 60, root: Path | None = None, **tables: dict[str, Any]
 ) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any] | None]:
     """Exit code, steps by name and figures of a check of `TINY` with `tables`, started in `folder`."""
     spec = {"preset": "tiny", **tables, **{name: TINY[name] | tables.get(name, {}) for name in TINY}}
@@ -56,7 +58,13 @@ def checked(
     scratch.mkdir()
     environ = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "PYTHONFAULTHANDLER": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "mission_tui.trainer.checking.check", str(limit_s)],
+        [
+            sys.executable,
+            "-m",
+            "mission_tui.trainer.checking.check",
+            str(limit_s),
+            *([] if root is None else [str(root)]),
+        ],
         input=json.dumps(spec),
         capture_output=True,
         text=True,
@@ -93,13 +101,21 @@ def test_a_good_spec_passes_every_step_and_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@needs_gcc
 @pytest.mark.timeout(100)
+@pytest.mark.usefixtures("machine")
 def test_the_device_is_the_one_that_the_run_will_compute_on(tmp_path: Path) -> None:
-    """Beside a card that is slower for such a net: the CPU, with the reason, and no memory of that card."""
+    """Beside a card that is slower for such a net: the CPU, with the reason, and no memory of that card. What was
+    measured stays in the runs root for the run, and nothing else does.
+    """
     module(tmp_path, CARD)
-    code, steps, figures = checked(tmp_path, env={"imports": ["mine"]}, run={"device": "auto"})
+    root = tmp_path / "runs"
+    code, steps, figures = checked(tmp_path, root=root, env={"imports": ["mine"]}, run={"device": "auto"})
     assert code == 0, steps
     assert steps["device"]["detail"].startswith("cpu: this net is faster on the CPU: ")
+    (kept,) = all_kept(root)
+    assert kept.speeds.sentence.partition(" (")[0] in steps["device"]["detail"]
+    assert [path.name for path in root.iterdir()] == ["tuning"]
     assert steps["build"]["detail"].endswith("on cpu")
     assert figures is not None
     assert figures["vram_bytes"] is None
