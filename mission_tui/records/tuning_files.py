@@ -115,13 +115,16 @@ def tune_journal(root: Path, name: str) -> Path:
     return root / "tuning" / name / "journal.jsonl"
 
 
-def measured_of(spec: Spec, python: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """All that the speeds of the net of `spec` depend on, by name: on this machine, with the versions of this
-    interpreter, in the Python at the path `python` with the variables `environ`. Empty where no GPU is known by name.
+def measured_of(
+    spec: Spec, python: str, environ: Mapping[str, str], host: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All that the speeds of the net of `spec` depend on, by name: on this machine (`host`, its fingerprint, where that
+    is known), with the versions of this interpreter, in the Python at the path `python` with the variables `environ`.
+    Empty where no GPU is known by name.
     """
     from mission_tui.fleet.tuning.profile import task_of
 
-    host = host_fingerprint()
+    host = host_fingerprint() if host is None else host
     if not host.get("gpus"):
         return {}
     run = spec.run

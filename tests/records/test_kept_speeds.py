@@ -208,6 +208,7 @@ def test_whoever_has_waited_finds_what_was_measured_meanwhile(tmp_path: Path) ->
         with measuring_alone(tmp_path, of(), 0.0):
             begun.touch()
             until(on.exists)
+            time.sleep(0.5)
             keep_speeds(tmp_path, of(), SPACES, SPEEDS)
         os._exit(0)
     until(begun.exists)

@@ -8,7 +8,7 @@ It is a hint: whatever goes wrong with it is no reason to refuse a run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import msgspec
 
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import kept_speeds, measured_of
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import Caller, as_module, needs_no_preflight, with_spec_env
@@ -28,9 +29,11 @@ not at all where nothing of it is tried anyway: then it says what is known.
 """
 
 
-async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = MOST_S) -> DeviceSpeeds | None:
+async def device_speeds(
+    core: Core, spec: Spec, caller: Caller, most_s: float = MOST_S, host: Mapping[str, str] | None = None
+) -> DeviceSpeeds | None:
     """What is kept of such a net, else what is measured within `most_s` (0: nothing is); None without a GPU, and where
-    it cannot be measured.
+    it cannot be measured. `host` is this machine's fingerprint, where that is known.
     """
     if spec.run.command is not None:
         return None
@@ -38,7 +41,7 @@ async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = 
     if not core.machine.gpu.gpus:
         return None
     home = with_spec_env(spec, caller)
-    kept = await asyncio.to_thread(_kept, core.root, spec, home)
+    kept = await asyncio.to_thread(_kept, core.root, spec, home, host)
     if kept is not None or not most_s:
         return kept
     try:
@@ -47,20 +50,25 @@ async def device_speeds(core: Core, spec: Spec, caller: Caller, most_s: float = 
         return None
 
 
-def _kept(root: Path, spec: Spec, home: Caller) -> DeviceSpeeds | None:
+def _kept(root: Path, spec: Spec, home: Caller, host: Mapping[str, str] | None) -> DeviceSpeeds | None:
     """If the run's Python has the versions of this one; the process looks again with its own."""
-    return kept_speeds(root, measured_of(spec, home.python, home.environ))
+    return kept_speeds(root, measured_of(spec, home.python, home.environ, host))
 
 
 async def device_cautions(core: Core, specs: Sequence[Spec], caller: Caller) -> list[str]:
     """For those of `specs` that name a device of which the other one is faster. Where none is named the faster is taken
     anyway, so nothing is measured for it here.
     """
+    named = [spec for spec in specs if spec.run.device != "auto"]
+    if named:
+        await core.machine.measure(DECISIVE_S)
+    if not (named and core.machine.gpu.gpus):
+        return []
+    # Once for all of them: somewhere it takes a process that asks the driver.
+    host = await asyncio.to_thread(tuning_files.host_fingerprint)
     cautions = []
-    for spec in specs:
-        if spec.run.device == "auto":
-            continue
-        speeds = await device_speeds(core, spec, caller, 0.0 if needs_no_preflight(spec) else LAUNCH_S)
+    for spec in named:
+        speeds = await device_speeds(core, spec, caller, 0.0 if needs_no_preflight(spec) else LAUNCH_S, host)
         if speeds is not None and (said := speeds.caution(spec.run.device)):
             cautions.append(f"{spec.preset}: {said}")
     return cautions

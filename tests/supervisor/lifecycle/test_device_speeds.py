@@ -128,6 +128,23 @@ def test_a_launch_says_that_it_names_the_slower_device(sim: SimulatedLab, measur
     assert len(measuring.asked) == 1
 
 
+def test_a_launch_of_many_runs_looks_at_the_machine_once(
+    sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel's files do not name its GPUs that is a process each time."""
+    looks: list[str] = []
+
+    def host() -> dict[str, str]:
+        looks.append("looked")
+        return {"host": "here", "gpus": "H200"}
+
+    monkeypatch.setattr(tuning_files, "host_fingerprint", host)
+    items = tuple(LaunchItem(spec=on("cuda")) for _ in range(3))
+    sim.ask(lambda id_: Launch(id=id_, items=items, **of(sim)))
+    assert looks == ["looked"]
+    assert measuring.asked == []
+
+
 def test_a_launch_that_tries_nothing_waits_for_no_measurement(
     sim: SimulatedLab, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
