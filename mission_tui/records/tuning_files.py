@@ -28,7 +28,7 @@ from mission_tui.fleet.bench.device_speeds import DevicesMeasured, DeviceSpeeds
 from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
 from mission_tui.gpu_driver import ask_driver, may_be_here
 from mission_tui.paths import sha256
-from mission_tui.plain_files import make_folder, names_in, open_to_lock
+from mission_tui.plain_files import make_folder, names_in, open_folder, open_to_lock
 from mission_tui.records.files.atomic import StorageError, read_json, write_atomic_group, write_json
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
@@ -157,7 +157,7 @@ def keep_speeds(root: Path, of: Mapping[str, str], spaces: str, speeds: DeviceSp
         path = _kept_file(root, of)
         # A path that is no text cannot be written down.
         with suppress(StorageError, OSError, UnicodeError):
-            make_folder(path.parent)
+            _make_own(path.parent)
             write_json(path, DevicesMeasured(t=time.time(), of=dict(of), spaces=spaces, speeds=speeds))
 
 
@@ -183,7 +183,7 @@ def measuring_alone(root: Path, of: Mapping[str, str], within_s: float) -> Itera
         with suppress(OSError):
             if of:
                 path = _kept_file(root, of)
-                make_folder(path.parent)
+                _make_own(path.parent)
                 descriptor = open_to_lock(path)
                 _lock(descriptor, time.monotonic() + within_s)
         yield
@@ -204,6 +204,13 @@ def _lock(descriptor: int, until: float) -> None:
             if time.monotonic() > until:
                 raise
         time.sleep(_LOOK_S)
+
+
+def _make_own(folder: Path) -> None:
+    """Make it. Raises `OSError` where it would lie behind a link, which somebody else's runs root may hold."""
+    make_folder(folder)
+    for each in (folder.parent, folder):
+        os.close(open_folder(each, listed=False))
 
 
 def _kept_folder(root: Path) -> Path:

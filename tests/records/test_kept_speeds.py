@@ -164,6 +164,20 @@ def test_a_root_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
     assert all_kept(tmp_path) == []
 
 
+@pytest.mark.usefixtures("host")
+@pytest.mark.parametrize("link", ["tuning", "tuning/devices"])
+def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
+    """In a runs root that came from somebody else it may lead anywhere."""
+    elsewhere, root = tmp_path / "elsewhere", tmp_path / "runs"
+    (elsewhere / "devices").mkdir(parents=True)
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(elsewhere)
+    with measuring_alone(root, of(), 5.0):
+        keep_speeds(root, of(), SPACES, SPEEDS)
+    assert kept_speeds(root, of()) is None
+    assert [path.name for path in elsewhere.rglob("*")] == ["devices"]
+
+
 def holding(root: Path, forked: bool = False) -> int:
     """A process that measures, until it is killed."""
     ready, told = os.pipe()

@@ -8,6 +8,7 @@ It is a hint: whatever goes wrong with it is no reason to refuse a run.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -76,7 +77,7 @@ async def device_cautions(core: Core, specs: Sequence[Spec], caller: Caller) -> 
 
 async def _measured(root: Path, spec: Spec, home: Caller, most_s: float) -> DeviceSpeeds | None:
     words, home = as_module(spec, home, "mission_tui.trainer.checking.device_speeds")
-    stdin = msgspec.json.encode(spec) + b"\n" + msgspec.json.encode({"root": str(root)})
+    stdin = msgspec.json.encode(spec) + b"\n" + msgspec.json.encode({"root": os.fsencode(root)})
     task = Task(argv=words, cwd=home.cwd, environ=home.environ, stdin=stdin, attended=True, limits=home.limits)
     async with aclosing(run_task(task, most_s)) as hearing:
         async for said in hearing:

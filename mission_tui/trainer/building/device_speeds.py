@@ -94,7 +94,9 @@ def speeds_apart(
     """As `speeds_here`, measured by a process that has ended when this returns, or at the latest with this one, if no
     other process was just at it.
     """
-    keeping = {} if root is None else {"root": str(root), "spaces": shape.spaces}
+    # In bytes, because a path need not be text.
+    spaces = shape.spaces.encode(errors="replace")
+    keeping = {} if root is None else {"root": os.fsencode(root), "spaces": spaces}
     asked = b"\n".join((msgspec.json.encode(spec), msgspec.json.encode(keeping), _pickled(shape)))
     argv = module_words("mission_tui.trainer.checking.device_speeds")
     try:

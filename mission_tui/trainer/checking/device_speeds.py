@@ -43,13 +43,13 @@ def main() -> int:
 def _measure(say: Say) -> None:
     asked, _, rest = sys.stdin.buffer.read().partition(b"\n")
     keeping, _, pickled = rest.partition(b"\n")
-    spec, where = asked_spec(asked), msgspec.json.decode(keeping, type=dict[str, str])
+    spec, where = asked_spec(asked), msgspec.json.decode(keeping, type=dict[str, bytes])
     if "root" not in where:
         _measured(spec, pickled, say)
         return
-    root, of = Path(where["root"]), measured_of(spec, sys.executable, os.environ)
+    root, of = Path(os.fsdecode(where["root"])), measured_of(spec, sys.executable, os.environ)
     with measuring_alone(root, of, WAIT_S):
-        if (kept := kept_speeds(root, of, where.get("spaces", ""))) is not None:
+        if (kept := kept_speeds(root, of, where.get("spaces", b"").decode())) is not None:
             say({"speeds": msgspec.to_builtins(kept), "kept": True})
         elif (measured := _measured(spec, pickled, say)) is not None:
             keep_speeds(root, of, *measured)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -72,7 +73,8 @@ class Measuring:
         if isinstance(self.answer, TaskError):
             raise self.answer
         if "speeds" in self.answer:
-            trainer_keeps(Path(msgspec.json.decode(keeping)["root"]), spec, task.environ)
+            root = os.fsdecode(msgspec.json.decode(keeping, type=dict[str, bytes])["root"])
+            trainer_keeps(Path(root), spec, task.environ)
         yield self.answer
 
 

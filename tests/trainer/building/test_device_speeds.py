@@ -182,7 +182,7 @@ def test_of_several_that_start_at_once_one_measures(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     spec, shape, _ = run_of()
     imported = structs.replace(spec, env=structs.replace(spec.env, imports=("quick",)))
-    root = tmp_path / "runs"
+    root = tmp_path / os.fsdecode(b"l\xe4ufe")
     with ThreadPoolExecutor() as trainers:
         asked = [trainers.submit(speeds_apart, imported, shape, root) for _ in range(3)]
         answers = [each.result() for each in asked]
