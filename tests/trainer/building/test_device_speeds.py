@@ -272,9 +272,7 @@ def test_auto_takes_the_device_on_which_it_is_faster(
 ) -> None:
     """The GPU too where neither is; with the sentence that says so."""
     spec, shape, arguments = run_of()
-    monkeypatch.setattr(
-        "mission_tui.trainer.building.model.speeds_apart", lambda *_: compare_devices(spec, shape, arguments)
-    )
+    monkeypatch.setattr(device_speeds, "speeds_apart", lambda *_: (compare_devices(spec, shape, arguments), False))
     for cpu, device, why in (
         ([0.1], "cpu", "this net is faster on the CPU: 3.0 x"),
         ([0.9], "cuda", "this net is faster on the GPU: 3.0 x"),
