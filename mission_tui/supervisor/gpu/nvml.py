@@ -190,11 +190,13 @@ def _memory(handle: Any) -> _Memory:
     try:
         told = pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
         return _Memory(int(told.total) - int(told.reserved), int(told.used))
-    except pynvml.NVMLError_GpuIsLost:
-        raise
-    except (AttributeError, TypeError, pynvml.NVMLError):
-        told = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        return _Memory(int(told.total), int(told.used))
+    except (AttributeError, TypeError):
+        pass  # an older module
+    except pynvml.NVMLError as error:
+        if isinstance(error, pynvml.NVMLError_GpuIsLost):
+            raise
+    told = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    return _Memory(int(told.total), int(told.used))
 
 
 def _within(value: float | None, most: float) -> float | None:
