@@ -83,6 +83,7 @@ def page(sheets: Mapping[str, Sheet], device: str = "cuda") -> str:
 def _short(sheets: Mapping[str, Sheet]) -> list[str]:
     return [
         f"- {row.what}: {quantity(row.ours, row.unit)}, {_times(row)} {row.against} ({quantity(row.peer, row.unit)})"
+        f"{f'; {row.note}' if row.note else ''}"
         for name, words in SHORT
         for row in (sheets[name].rows if name in sheets else ())
         if words in row.what and row.ratio is not None
