@@ -54,7 +54,8 @@ class MlpStack:
         self._biases = [layer.module.bias.detach() for layer in layers]
         self._outputs: dict[int, list[th.Tensor]] = {}
         self._gradients: dict[int, list[th.Tensor]] = {}
-        self._quick = quick and self._weights[0].device.type == "cpu"
+        self.device = self._weights[0].device
+        self._quick = quick and self.device.type == "cpu"
 
     def forward(self, features: th.Tensor) -> th.Tensor:
         """Outputs, shape (batch, outputs), outside of autograd."""

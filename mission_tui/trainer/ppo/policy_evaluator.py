@@ -96,16 +96,15 @@ class _Acts:
     graphed: ClassVar[bool] = True
     """False where somebody else draws the random numbers."""
 
-    def __init__(self, act: Callable[[Observation], tuple[th.Tensor, ...]], *, capturable: bool = True) -> None:
+    def __init__(self, act: Callable[[Observation], tuple[th.Tensor, ...]], *, capturable: bool) -> None:
         self._act, self._capturable = act, capturable
         self._calls = GraphedCalls[tuple[Observation, GraphedCall[tuple[th.Tensor, ...]]]]()
 
     @th.no_grad()
     def __call__(self, observation: Observation) -> tuple[th.Tensor, ...]:
-        parts = observation if isinstance(observation, dict) else {"": observation}
-        on_host = all(part.device.type == "cpu" for part in parts.values())
-        if on_host or not (self._capturable and self.graphed):
+        if not (self._capturable and self.graphed):
             return self._act(observation)
+        parts = observation if isinstance(observation, dict) else {"": observation}
         shapes = tuple((name, part.shape, part.dtype) for name, part in parts.items())
         seen, call = self._calls.of(shapes, None, lambda: self._graphed(observation))
         for name, part in (seen if isinstance(seen, dict) else {"": seen}).items():
@@ -194,7 +193,7 @@ class LayeredPolicy(_Recorded):
         self._policy, self._head = policy, head
         extractors = {type(policy.pi_features_extractor), type(policy.vf_features_extractor)}
         self.capturable = prepare is None and extractors <= _CAPTURABLE
-        self._acts = _Acts(self._act, capturable=self.capturable)
+        self._acts = _Acts(self._act, capturable=self.capturable and policy.device.type == "cuda")
         self._run_forward, self._run_evaluate = self._forward, self._evaluate_prepared
         if prepare is not None:
             self._run_forward, self._run_evaluate = prepare(self._forward), prepare(self._evaluate_prepared)
@@ -257,7 +256,7 @@ class StackedPolicy:
     def __init__(self, actor: MlpStack, critic: MlpStack, head: Head) -> None:
         self._actor, self._critic, self._head = actor, critic, head
         self._outputs: list[th.Tensor] = []
-        self._acts = _Acts(self._act)
+        self._acts = _Acts(self._act, capturable=actor.device.type == "cuda")
         self.evaluated: Evaluated | None = None
 
     def act(self, observation: Observation) -> th.Tensor:
