@@ -147,9 +147,9 @@ faults: $(INSTALLED)  ## the long fault campaign; writes its figures into docs/f
 gpu:  ## the campaign on a real card, in parts that go on where they were left; without one it says what it would measure
 	@$(PYTHON) -m venv --without-pip $(GPU_ENV) && mkdir -p build
 	@$(call beside,$(GPU_ENV),"$(CURDIR)")
-	@grep -vE '^(torch|numpy)==' constraints.txt > build/constraints-gpu.txt
+	$(call unpinned,build)
 	-@$(PYTHON) -m pip --python $(GPU_ENV)/bin/python install --quiet --disable-pip-version-check \
-	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)",-c build/constraints-gpu.txt) $(GPU_NEEDS)
+	  $(if $(WHEELS),--no-index --find-links "$(WHEELS)") -c build/constraints.txt $(GPU_NEEDS)
 	@OMP_NUM_THREADS=1 $(GPU_ENV)/bin/python -m benchmarks.gpu --parts "$(or $(PARTS),$(GPU_PARTS))" \
 	  --seconds $(or $(SECONDS),480) --train-seconds $(or $(TRAIN_SECONDS),15) --folder "$(or $(OUT),build/gpu)" \
 	  $(if $(PAGE),--page "$(PAGE)") $(if $(MISSING),--missing)
@@ -196,6 +196,13 @@ $(PYTHON) -c 'import sys; print(*[p for p in sys.path if p.endswith("-packages")
   > "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/beside.pth"
 endef
 
+# What PYTHON has is taken as it is: a torch of its own wants other versions of its own needs than those that are pinned here.
+define unpinned
+@$(PYTHON) -c 'import importlib.metadata as known, re, sys; normal = lambda name: re.sub("[-_.]+", "-", name).lower(); \
+  here = {normal(each.name) for each in known.distributions()}; \
+  print(*[line for line in open("constraints.txt").read().splitlines() if normal(line.partition("==")[0]) not in here], sep="\n")' > $(1)/constraints.txt
+endef
+
 # $(1): what is installed besides what running needs; $(2): words for pip
 define install
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -204,7 +211,7 @@ define install
   echo "mission-tui needs Linux with glibc, as torch's packages do: on macOS, Windows or Alpine run it in a Debian container, in WSL2 or on another machine" >&2; exit 2; }
 $(PYTHON) -m venv $(if $(SYSTEM),--system-site-packages) $(VENV)
 $(if $(SYSTEM),@$(call beside,$(VENV)))
-$(if $(SYSTEM),@grep -vE '^(torch|numpy)==' constraints.txt > $(VENV)/constraints.txt)
+$(if $(SYSTEM),$(call unpinned,$(VENV)))
 $(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if $(SYSTEM),-c $(VENV)/constraints.txt,-c constraints.txt) -e '.[tensorboard,notify,contrib,serve$(1)]'
 @# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
 @$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
