@@ -41,10 +41,10 @@ def _rehearse() -> None:
     import safetensors.torch
     import torch
 
-    from mission_tui.trainer.torch_compiler import disable_compiler
+    from mission_tui.trainer.torch_compiler import use_plain_optimizers
 
     torch.set_num_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     parameter = torch.nn.Parameter(torch.zeros(1))
     parameter.grad = torch.zeros(1)
     optimizer = torch.optim.Adam([parameter])

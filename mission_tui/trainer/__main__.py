@@ -78,10 +78,10 @@ def train(
         with process.collecting_later():
             process.cap_threads(spec.run.threads or 1)
             from mission_tui.envs.shared_memory import record_shared_names
-            from mission_tui.trainer.torch_compiler import disable_compiler, load_everything
+            from mission_tui.trainer.torch_compiler import load_everything, use_plain_optimizers
             from mission_tui.trainer.training import Job
 
-            disable_compiler()
+            use_plain_optimizers()
             load_everything()
             if spec.run.compile:
                 from mission_tui.trainer.torch_compiler import load_compiler

@@ -31,7 +31,7 @@ from mission_tui.trainer.spaces import described_space
 from mission_tui.trainer.state import model_state
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
 
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path)
     parsed = parser.parse_args(arguments)
     lower_priority(own_session=False)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: _export(RunDir(parsed.run_dir.resolve()), parsed.checkpoint, parsed.file, say))
 
 

@@ -28,18 +28,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 160
 
 
-def disable_compiler() -> None:
-    """Make the methods of torch's optimizers work without ``torch._dynamo``; the numbers stay the same.
+def use_plain_optimizers() -> None:
+    """Make torch's optimizers work without ``torch._dynamo`` and without a GPU's driver; the numbers stay the same.
 
-    Torch 2.13 wraps them (`torch._compile`, `torch.optim.optimizer._use_grad_for_differentiable`) to be skipped while
-    something is traced, and these wrappers import the compiler. A torch that does it differently is left as it is.
+    Torch 2.13 wraps their methods (`torch._compile`, `torch.optim.optimizer._use_grad_for_differentiable`) to be
+    skipped while something is traced, and these wrappers import the compiler. At each step they ask whether CUDA
+    captures it: of no use here, and it begins a thread of the driver even where all is on the CPU, while a process with
+    threads cannot be forked. A torch that does either differently is left as it is.
     """
+    for name in ("_accelerator_graph_capture_health_check", "_cuda_graph_capture_health_check"):
+        if hasattr(Optimizer, name):
+            setattr(Optimizer, name, _ask_nobody)
     kinds = [kind for kind in vars(th.optim).values() if isinstance(kind, type) and issubclass(kind, Optimizer)]
     for kind in kinds:
         for name, method in list(vars(kind).items()):
             if isinstance(method, FunctionType) and "torch._dynamo" in method.__code__.co_names:
                 plain = method.__wrapped__  # type: ignore[attr-defined]
                 setattr(kind, name, _stepping(plain) if name == "step" else plain)
+
+
+def _ask_nobody(_optimizer: Optimizer) -> None:
+    pass
 
 
 def load_everything() -> None:

@@ -94,10 +94,10 @@ gymnasium.register("Watching-v0", Watching, max_episode_steps=20)
 DESCEND = """
 import sys
 import torch
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 
 if sys.argv[1] == "eager":
-    disable_compiler()
+    use_plain_optimizers()
 torch.manual_seed(1)
 for kind in (torch.optim.Adam, torch.optim.RMSprop):
     net = torch.nn.Linear(3, 2)
@@ -168,6 +168,25 @@ def test_a_compiled_run_loads_its_compiler_before_the_first_environment_step(tmp
 def test_optimizers_without_the_compiler_compute_the_same() -> None:
     """Parameters are equal bit for bit, and gradients are recorded again after a step."""
     assert python(DESCEND, "eager") == python(DESCEND, "torch")
+
+
+def test_what_is_loaded_before_a_fork_asks_no_driver() -> None:
+    """Where torch is built for CUDA, its optimizers ask at each step whether there is a GPU: the driver begins a thread
+    then, and a process with threads is never forked.
+    """
+    code = """
+import os
+import torch
+def asked(*_, **__):
+    raise AssertionError("the driver was asked")
+torch.cuda._is_compiled = torch.backends.cuda.is_built = lambda: True
+torch.cuda.is_available = torch.cuda._lazy_init = torch._C._cuda_getDeviceCount = asked
+torch.accelerator.current_accelerator = asked
+from mission_tui.preloader import loading
+loading._rehearse()
+print(len(os.listdir("/proc/self/task")))
+"""
+    assert python(code) == "1\n"
 
 
 @pytest.mark.slow

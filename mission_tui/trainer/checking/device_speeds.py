@@ -67,10 +67,10 @@ def _measured(spec: Spec, pickled: bytes, say: Say) -> tuple[str, DeviceSpeeds] 
     from mission_tui.trainer.building.arguments import ppo_arguments
     from mission_tui.trainer.building.device_speeds import shape_in
     from mission_tui.trainer.building.model import compare_devices
-    from mission_tui.trainer.torch_compiler import disable_compiler
+    from mission_tui.trainer.torch_compiler import use_plain_optimizers
 
     # As in a trainer: otherwise the first optimizer imports what takes as long as torch.
-    disable_compiler()
+    use_plain_optimizers()
     gpu = spec.run.device if spec.run.device.startswith("cuda") else "cuda"
     shape = shape_in(pickled) or _shape_of(spec)
     say({"doing": "measuring the net on the CPU and on the GPU"})

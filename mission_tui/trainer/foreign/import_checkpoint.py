@@ -37,7 +37,7 @@ from mission_tui.trainer.state import model_state
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
 from mission_tui.trainer.state.resume import facts_of
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = _ImportOrder(parsed.file, parsed.run, parsed.snapshot, parsed.checkpoints)
     lower_priority(own_session=False)
     cap_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: _import(wanted, say))
 
 

@@ -159,10 +159,10 @@ def _models(work: _Import, rows: tuple[metrics.UpdateDone, ...]) -> tuple[str, t
     """
     from mission_tui.trainer.foreign.import_checkpoint import model_for
     from mission_tui.trainer.foreign.zip_file import confine
-    from mission_tui.trainer.torch_compiler import disable_compiler
+    from mission_tui.trainer.torch_compiler import use_plain_optimizers
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
-    disable_compiler()
+    use_plain_optimizers()
     rules = work.into.snapshot if work.into.snapshot.is_dir() else None
     vec = build_vec_env(in_this_process(work.spec), rules).vec
     saved: dict[int, tuple[str, str]] = {}

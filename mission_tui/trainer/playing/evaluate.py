@@ -40,7 +40,7 @@ from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.state.model_state import freeze_normalizer, put_learned
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, PlayedEpisodes, mean_of, play, play_side_by_side, summary
 from mission_tui.trainer.vec_env.masked import MaskedVecEnv
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parse(arguments)
     lower_priority(own_session=False)
     cap_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: (_serve if parsed.serve else _evaluate)(parsed, say))
 
 

@@ -32,7 +32,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing import film_pictures
 from mission_tui.trainer.playing.watch import Player, bound_memory, in_text, rendered
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env.build import EnvMaker
 
 _MOST_FRAMES, _MOST_FRAMES_AN_EPISODE = 900, 300
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         bound_memory()
     lower_priority(own_session=False)
     cap_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: _film(parsed, say))
 
 

@@ -29,7 +29,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.playing.evaluate import actor, subject
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.build import EnvMaker
 from mission_tui.trainer.vec_env.episodes import outcome_of
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     lower_priority(own_session=False)
     cap_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: _show(parsed, say))
 
 

@@ -40,7 +40,7 @@ from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.playing.evaluate import subject, trained_model
 from mission_tui.trainer.playing.show import Frame, half_blocks, pixels_of
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
-from mission_tui.trainer.torch_compiler import disable_compiler
+from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.build import EnvMaker
 from mission_tui.trainer.vec_env.episodes import outcome_of
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         bound_memory()
     lower_priority(own_session=False)
     cap_threads(1)
-    disable_compiler()
+    use_plain_optimizers()
     return answer(lambda say: _play(parsed, say))
 
 
