@@ -50,6 +50,8 @@ those seconds.
 _GONE_S = 1.0
 _FEWEST, _MOST = 3, 12
 _LONG_ENOUGH_S = 0.03
+_EPOCHS_S = 0.1
+"""As many epochs as fit are measured: what an update does once must not be counted with each of them."""
 _SURELY_WARM_S = 1.0
 """What a first call takes beside the work is little of that on a CPU; a GPU is asked twice more before any verdict."""
 _MINIBATCHES = 2
@@ -187,7 +189,7 @@ class _Side:
         batch_size = min(arguments["batch_size"], transitions)
         tried = min(n_steps, -(-_MINIBATCHES * batch_size // shape.lanes))
         self._rollouts = n_steps / tried
-        self._updates = arguments["n_epochs"] * -(-transitions // batch_size) / -(-tried * shape.lanes // batch_size)
+        self._updates = -(-transitions // batch_size) / -(-tried * shape.lanes // batch_size)
         # An update that is ended early by its KL says nothing of how long a whole one takes.
         small = {**arguments, "n_steps": tried, "batch_size": batch_size, "n_epochs": 1, "target_kl": None}
         self._model = in_still_envs(build, shape, small, device)
@@ -196,6 +198,10 @@ class _Side:
             once_s = self._timed(self._model.collect) + self._timed(self._model.update)
             if once_s > _SURELY_WARM_S:
                 break
+        n_epochs = int(arguments["n_epochs"])
+        self._model.n_epochs = max(1, min(n_epochs, round(_EPOCHS_S / max(once_s, 1e-6))))
+        self._updates *= n_epochs / self._model.n_epochs
+        once_s *= self._model.n_epochs
         self._repeats = max(1, min(50, round(_LONG_ENOUGH_S / max(once_s, 1e-6))))
 
     def update_seconds(self) -> float:

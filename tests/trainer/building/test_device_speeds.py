@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,7 @@ from mission_tui.trainer.building import device_speeds
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.device_speeds import NetShape, speeds_apart
 from mission_tui.trainer.building.model import choose_device, compare_devices
+from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.process import children
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.missing import REPOSITORY
@@ -62,6 +64,19 @@ def test_every_kind_of_net_is_measured_by_its_own_engine(case: dict[str, Any]) -
         speeds = compare_devices(*run_of(**case), within_s=0.1)
     assert len(speeds.cpu_s) == len(speeds.gpu_s) >= 2
     assert min(*speeds.cpu_s, *speeds.gpu_s) > 0
+
+
+def test_what_an_update_does_once_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of its epochs: the seconds are those of a whole update of the run."""
+    once_s, epoch_s, epochs = 0.02, 0.002, 20
+
+    def update(model: FastPPO) -> None:
+        time.sleep(once_s + epoch_s * model.n_epochs)
+
+    monkeypatch.setattr(FastPPO, "update", update)
+    spec, shape, arguments = run_of(ppo={"n_epochs": epochs})
+    (taken, *_) = compare_devices(spec, shape, arguments, "cpu", within_s=0.1).cpu_s
+    assert once_s + epoch_s * epochs <= taken < 10 * once_s
 
 
 def card(folder: Path, first: str = "") -> dict[str, Any]:
