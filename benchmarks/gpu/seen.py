@@ -87,6 +87,9 @@ def runs(bench: Bench) -> list[Row]:
         most = max((gpu.memory_used or 0) for _, line in probe.lines for gpu in line.gpus) / 2**20
         kept = "reserved for each" if reserved is None else f"{reserved / 2**20:.0f} MiB were reserved for each"
         rows.append(bounded(f"{name}: memory of the card in use", "MiB", [most], note=kept))
+        if many == 1 and reserved is not None and most:
+            times = reserved / 2**20 / most
+            rows.append(bounded("what is reserved for one, of what it takes", "x", [times], at_least=1.0, at_most=1.5))
     share = statistics.fmean(rates[2]) / rates[1][0]
     rows.append(bounded("what each of two keeps of its speed alone", "x", [share]))
     return rows

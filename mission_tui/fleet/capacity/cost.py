@@ -26,8 +26,14 @@ MOST_CORES = 4096
 MOST_BYTES = 1 << 50
 Bytes = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
 MOST_CLAIMS = 512
-CONTEXT_BYTES = 512 * MIB
-"""What CUDA and torch's libraries take of a GPU before the first tensor: a quarter to half a GiB, by driver and GPU."""
+CONTEXT_BYTES = 832 * MIB
+"""What CUDA, its kernels and torch's libraries take of a GPU whatever the net: of an H100 612 MiB before the first
+tensor, and 210 more once it trains; less of a smaller GPU.
+"""
+_COPIES_ON_GPU = 2.3
+"""Of what an update holds at once: captured gradient steps keep their own memory. `fast`, `heavy` and `beast` took 906,
+1,106 and 1,640 MiB of that card.
+"""
 _OBS_FLOATS, _ACT_FLOATS = 42, 4
 """Those of MissionGym: nothing else is known before preflight."""
 
@@ -75,7 +81,7 @@ def claim_for(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None)
     claim = Claim(cores=busy_cores(spec, cores), ram_bytes=min(ram, MOST_BYTES))
     if gpu is None:
         return claim
-    vram = CONTEXT_BYTES + memory.tensor_bytes
+    vram = CONTEXT_BYTES + int(_COPIES_ON_GPU * memory.tensor_bytes)
     if seen is not None and seen.vram_bytes is not None:
         vram = seen.vram_bytes
     return structs.replace(claim, gpu=gpu, vram_bytes=min(vram, MOST_BYTES))
