@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from sysconfig import get_paths
 from typing import Any
 
 import numpy as np
@@ -28,16 +27,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from mission_tui.errors import MissionError, raised_by
 from mission_tui.fleet.events.metrics import plain
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.failures import CallbackError, complain
+from mission_tui.trainer.failures import CallbackError, complain, is_library
 from mission_tui.trainer.tree import Tree
 
 _ENDLESS = sys.maxsize
 """The total of a training that ends by the clock: whoever divides by it sees no progress."""
-_LIBRARIES = (
-    *(get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    Path(__file__).parents[1],
-)
-_OTHERS = tuple(f"{folder}/" for folder in _LIBRARIES)
+_OURS = f"{Path(__file__).parents[1]}/"
 _LATE = ("values", "log_probs")
 _FROM = ("obs_tensor", "chosen")
 
@@ -238,7 +233,7 @@ class Callbacks(BaseCallback):
 def _raised_by(error: BaseException) -> str:
     """What was raised and the last line of it that is the user's, not a library's that it called."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_OTHERS)]
+    own = [frame for frame in frames if not (is_library(frame.filename) or frame.filename.startswith(_OURS))]
     if not own:
         return raised_by(error)
     return f"{type(error).__name__}: {error} ({Path(own[-1].filename).name}:{own[-1].lineno})"

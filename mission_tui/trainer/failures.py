@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+from sysconfig import get_paths
 from typing import Literal, NamedTuple
 
 from mission_tui.errors import EX_CONFIG, EX_FAILED, MissionError, PresetError, raised_by
@@ -16,6 +18,8 @@ FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "gp
 
 _OOM_SIGNS = (*NO_GPU_MEMORY, *NO_MEMORY)
 _CAUSE_LIMIT = 400
+_STANDARD_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 class _GpuError(NamedTuple):
@@ -148,6 +152,8 @@ def _sentence(error: BaseException) -> str:
         text = f"{_first_words(error)}; {known.advice}"
     elif isinstance(error, RuntimeError) and str(error).startswith("CUDA error: "):
         text = f"{type(error).__name__}: {_first_words(error)}"
+    # Who holds the memory is said before; behind it torch tells how it divides its own.
+    text = text.partition(" Of the allocated memory ")[0]
     return " ".join(text.split())[:_CAUSE_LIMIT]
 
 
@@ -155,3 +161,10 @@ def _first_words(error: BaseException) -> str:
     """What happened, without torch's words on how to look for it."""
     first = str(error).strip().partition("\n")[0]
     return first.partition(". Please ")[0]
+
+
+def is_library(file: str) -> bool:
+    """Whether `file` is of the standard library or of an installed package: also of another environment, whose packages
+    this one may see (`make run SYSTEM=1`).
+    """
+    return file.startswith(_STANDARD_LIBRARY) or any(name in _INSTALLED for name in Path(file).parts)

@@ -111,6 +111,24 @@ def test_every_error_has_a_kind(error: Exception, kind: str, exit_code: int) -> 
     assert "\n" not in failure.cause
 
 
+NO_MEMORY = (
+    "CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total capacity of 79.18 GiB of which 108.62 MiB is "
+    "free. Process 1150 has 78.20 GiB memory in use. Including non-PyTorch memory, this process has 884.00 MiB memory "
+    "in use."
+)
+DIVIDED = (
+    " Of the allocated memory 121.33 MiB is allocated by PyTorch, with 1023.50 KiB allocated in private pools (e.g., "
+    "CUDA Graphs), and 16.67 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
+    "try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+)
+"""Both as an H100 that another process had filled had them said."""
+
+
+def test_a_full_gpu_is_named_with_who_holds_its_memory() -> None:
+    """In a sentence that ends where it should, not in the middle of torch's advice."""
+    assert classify(RuntimeError(NO_MEMORY + DIVIDED)).cause == f"RuntimeError: {NO_MEMORY}"
+
+
 HOW_TO_LOOK = """
 Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more.
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.

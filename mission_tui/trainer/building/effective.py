@@ -12,7 +12,6 @@ import os
 import platform
 import re
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
@@ -30,6 +29,7 @@ from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch, scaling_of
 from mission_tui.fleet.specs.spec import Spec, other_settings
 from mission_tui.gpu_driver import loaded_module
+from mission_tui.trainer.failures import is_library
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import CONTRIB
 from mission_tui.trainer.native.library import instruction_set
@@ -217,8 +217,6 @@ def loaded_modules(spec: Spec) -> LoadedModules:
 
 
 def _own(spec: Spec) -> Iterator[tuple[str, Path]]:
-    paths = sysconfig.get_paths()
-    installed = tuple(f"{paths[name]}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     ours = f"{Path(mission_tui.__file__).parent}/"
     named = {word.partition(":")[2] for word in sources_of(spec)}
     for name, module in list(sys.modules.items()):
@@ -226,5 +224,5 @@ def _own(spec: Spec) -> Iterator[tuple[str, Path]]:
         # The trainer's own main module has a second name where a process is started by `multiprocessing`.
         if not isinstance(file, str) or top in _LENT or name == "__main__" or file.startswith(ours):
             continue
-        if top in named or not file.startswith(installed):
+        if top in named or not is_library(file):
             yield name, Path(file)
