@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -17,14 +16,14 @@ def make_venv(folder: Path, without: tuple[str, ...] = OURS) -> Path:
     """A venv in `folder` with the packages of this test's own interpreter but for `without`; returns its python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
-    torch = importlib.util.find_spec("torch")
-    assert torch is not None
-    assert torch.origin is not None
-    for entry in Path(torch.origin).parents[1].iterdir():
-        name = entry.name.partition("-")[0].lower().replace("-", "_")
-        editable = "editable" in name or entry.suffix == ".pth"
-        if not editable and name not in (*without, "__pycache__"):
-            (packages / entry.name).symlink_to(entry)
+    # Those of another environment too, which this one may see (`make test SYSTEM=1`).
+    for place in (Path(path) for path in sys.path if path.endswith("-packages")):
+        for entry in place.iterdir() if place.is_dir() else ():
+            name = entry.name.partition("-")[0].lower().replace("-", "_")
+            editable = "editable" in name or entry.suffix == ".pth"
+            link = packages / entry.name
+            if not editable and name not in (*without, "__pycache__") and not link.is_symlink():
+                link.symlink_to(entry)
     return folder / "bin" / "python"
 
 

@@ -202,11 +202,11 @@ def test_a_missing_attempt_folder_does_not_hang_the_keeper(kept: KeptRun) -> Non
 
 
 def test_the_keeper_stays_small(kept: KeptRun) -> None:
-    """Every live run carries a keeper: under 15 MiB resident, and none of the heavy modules."""
+    """Every live run carries a keeper: under 15 MiB resident, 18 from Python 3.12 on; and none of the heavy modules."""
     keeper = kept.start()
     status = Path(f"/proc/{keeper.pid}/status").read_text()
     resident_kib = int(status.partition("VmRSS:")[2].split()[0])
-    assert resident_kib < 15 * 1024
+    assert resident_kib < (15 if sys.version_info < (3, 12) else 18) * 1024
     probe = "import mission_tui.keeper.__main__, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, cwd=CHECKOUT, check=True)
     foreign = {"msgspec", "asyncio", "subprocess", "dataclasses", "numpy", "torch", "psutil", "mission_tui.records"}

@@ -50,8 +50,14 @@ def test_the_library_of_wsl_is_found_where_the_loader_does_not_look(library: Pat
     """WSL2 mounts it in a folder of its own, which not every distribution has in its loader's list."""
     (tmp_path / "machine").write_text(ONE)
     code = (
+        "import ctypes\n"
         "from pathlib import Path\n"
         "from mission_tui.supervisor.gpu import driver, nvml\n"
+        "load = ctypes.CDLL\n"
+        "def found(name, *given, **named):\n"  # on a machine that has one of its own
+        f"    if name == {LIBRARY!r}: raise OSError(f'{{name}}: cannot open shared object file')\n"
+        "    return load(name, *given, **named)\n"
+        "ctypes.CDLL = nvml.pynvml.CDLL = found\n"
         f"nvml.WSL_LIBRARY = Path({str(library / LIBRARY)!r})\n"
         "driver.main()\n"
     )
@@ -127,7 +133,7 @@ def test_a_machine_without_the_library_says_what_is_known_of_it(
         code = (
             "from pathlib import Path\n"
             "from mission_tui import gpu_driver\n"
-            f"gpu_driver.CARDS = Path({str(cards)!r})\n"
+            f"gpu_driver.CARDS, gpu_driver.MODULE = Path({str(cards)!r}), Path({str(module)!r})\n"
             "from mission_tui.supervisor.gpu import probe\n"
             "probe.main()\n"
         )
@@ -175,6 +181,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     )
     classes = "".join(f"class {name if '(' in name else name + '(Exception)'}: pass\n" for name in names)
     (tmp_path / "pynvml.py").write_text(f"{classes}def nvmlInit(): raise {request.param}\n")
+    monkeypatch.setattr(gpu_driver, "MODULE", tmp_path / "version")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{REPOSITORY}")
     return BROKEN[request.param]
 
