@@ -103,13 +103,15 @@ def memory(bench: Bench) -> list[Row]:
     what = "a run that finds no memory on the card ends as"
     if not bench.on_cuda:
         return [unmeasured(what, "oom", "a CPU's memory is not filled for a trial")]
-    hog = _started(_HOG, str(1500 * MIB))
+    hog = _started(_HOG, str(1000 * MIB))
     try:
-        words = ("ppo.net_arch=[8192,8192,8192]", "ppo.batch_size=4096")
-        rows = _ended(bench, {}, "no memory left on the card at its launch", words)
+        # A net that is made at once and needs a gigabyte for a minibatch.
+        shape = ("ppo.n_steps=2048", "ppo.batch_size=32768", "ppo.net_arch=[1024,1024]")
+        words = (*shape, "run.total_timesteps=65536")
+        rows = _ended(bench, {}, "no memory left on the card at its launch", "fast", words)
         with tempfile.TemporaryDirectory(prefix="mission-gpu-") as name:
             # Placement would let it wait: so here the trainer alone is asked.
-            spec = spec_of("fast", (*bench.shape, "run.total_timesteps=4096", *words))
+            spec = spec_of("fast", (*bench.shape, *words))
             ran = run_attempt(new_run(Path(name) / "run", spec))
             how = ran.ended()
             said = f"{how.failure}: {how.cause}"
@@ -120,11 +122,16 @@ def memory(bench: Bench) -> list[Row]:
     return rows
 
 
-def _ended(bench: Bench, environ: Mapping[str, str], why: str, words: tuple[str, ...] = ()) -> list[Row]:
+def _ended(
+    bench: Bench,
+    environ: Mapping[str, str],
+    why: str,
+    preset: str = "cartpole",
+    words: tuple[str, ...] = ("run.total_timesteps=4096",),
+) -> list[Row]:
     """How a run ends under that, or that it trains."""
     with opened(**environ) as lab:
-        assignments = (*bench.shape, f"run.total_timesteps={4096}", *words)
-        run = lab.launch("fast" if words else "cartpole", *as_options(assignments))[0]
+        run = lab.launch(preset, *as_options((*bench.shape, *words)))[0]
         with suppress(TimeoutError):  # it waits, which is an answer too
             until(lambda: _settled(lab, run), ENDS_S, "the run trains, ends or waits for memory", 0.2)
         view = _view(lab, run)

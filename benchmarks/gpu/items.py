@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -139,12 +138,12 @@ def _card(device: str) -> dict[str, str]:
     import torch
     from torch.version import cuda
 
+    from mission_tui.gpu_driver import loaded_module
+
     if not device.startswith("cuda") or not torch.cuda.is_available():
         return {}
-    file = Path("/proc/driver/nvidia/version")
-    driver = re.search(r"Kernel Module\D*([\d.]+)", file.read_text(encoding="utf-8")) if file.exists() else None
-    name = torch.cuda.get_device_name(device)
-    return {"GPU": name, **({"driver": driver[1]} if driver else {}), "CUDA": str(cuda)}
+    name, driver = torch.cuda.get_device_name(device), loaded_module()
+    return {"GPU": name, **({"driver": driver} if driver else {}), "CUDA": str(cuda)}
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ SHORT = (
     ("fast.heavy", "four at once against one alone"),
     ("fast.update", "gradient steps/s"),
     ("fast.small_nets", ""),
+    ("seen.mps", ""),
 )
 """What a reader wants to know first: of which sheet, the rows with these words."""
 
