@@ -7,6 +7,7 @@ INSTALLED := $(VENV)/.installed
 REPORTING := $(VENV)/.reporting
 BENCH_ENV := $(VENV)/.benchmarking
 TESTING := ,test
+OPTIONAL := ,envs,fast-envs,report,film,search,parquet,wandb,mlflow,trackio
 FILMING := $(VENV)/.filming
 EXTRAS := $(VENV)/.extras
 PEERS := .venv-peers
@@ -18,7 +19,8 @@ GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py p
 # One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
 WORKERS := 4
 # A worker takes whole modules, one after another: what a module trains or starts for all of its tests is made once.
-PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Also where PYTHONDONTWRITEBYTECODE is set, as in many containers: each of a thousand interpreters would compile what it imports.
+PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := run
 .PHONY: test-engines train train-parallel train-timed train-parallel-timed compare evaluate calibration help kernels run test test-slow test-forked test-all check fmt lint types fast explore bench bench-report peers health health-advice health-traces zoo zoo-agents zoo-presets large-batch presets-measured faults tour film night gpu gpu-rehearsal ray jax
@@ -213,8 +215,9 @@ $(PYTHON) -m venv $(if $(SYSTEM),--system-site-packages) $(VENV)
 $(if $(SYSTEM),@$(call beside,$(VENV)))
 $(if $(SYSTEM),$(call unpinned,$(VENV)))
 $(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if $(SYSTEM),-c $(VENV)/constraints.txt,-c constraints.txt) -e '.[tensorboard,notify,contrib,serve$(1)]'
-@# Bytecode, which pip makes on one core, on all; templates that are no Python stay as they are.
-@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+@# Bytecode of what a screen, a supervisor and a training import; pip would make that of ten times as many modules.
+@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import mission_tui.supervisor.__main__, mission_tui.cli.screen, mission_tui.tui.session; \
+  from mission_tui.preloader.loading import load; load()' || true
 @touch $(RUNNING)
 endef
 
@@ -228,32 +231,33 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 $(REPORTING): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[report]'
 	@touch $@
 
 $(FILMING): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[film]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[film]'
 	@touch $@
 
-$(EXTRAS): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,fast-envs,report,film,search,parquet,wandb,mlflow,trackio]'
-	@touch $@
+# At once with what the tests need, where nothing was installed before.
+$(EXTRAS): pyproject.toml constraints.txt
+	$(call install,$(TESTING)$(OPTIONAL),--quiet)
+	@touch $(INSTALLED) $@
 
 $(BENCH_ENV): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[envs]'
 	@touch $@
 
 $(PEERS)/.installed: benchmarks/peers/requirements.txt constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r $<
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -r $<
 	@touch $@
 
 $(RAY)/.installed: constraints.txt
 	$(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'ray[default]'
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt 'ray[default]'
 	@touch $@
 
 $(JAX)/.installed: constraints.txt
 	$(PYTHON) -m venv $(JAX)
-	$(JAX)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt jax
+	$(JAX)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt jax
 	@touch $@
