@@ -26,7 +26,7 @@ EXCEPTIONS = {
     "records/sb3_run/settings.py": FOREIGN,
     "records/runs/seal.py": "the secret in this user's state folder, with its own checks",
     "supervisor/lifecycle/attempts.py": "the journal's own method `open`",
-    "supervisor/runs/journal.py": KERNEL,
+    "supervisor/runs/requester.py": KERNEL,
     "supervisor/host/ledger.py": "a folder that all users share: it has its own rules, and its own checks",
     "supervisor/runs/run_on_disk.py": "one look at each of very many journals: the same checks at half the price",
     "supervisor/ending/leftovers.py": KERNEL,

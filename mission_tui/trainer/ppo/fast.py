@@ -236,7 +236,7 @@ class FastPPO(PPO):
         if isinstance(batch, th.Tensor):
             assert self._graphed is not None
             terms = (clip, self._coefficients())
-            kind = _GraphedWholeStep if self._steps_whole else _GraphedStep
+            kind = _GraphedWholeStep if self._steps_whole else _GraphedHalves
             self._under_way = self._graphed.of(len(batch), terms, lambda: kind(self, len(batch), clip))
             return self._under_way.losses(batch)
         self._under_way = None
@@ -276,43 +276,28 @@ class FastPPO(PPO):
 
 
 class _GraphedStep:
-    """Gradient steps on minibatches of one size, as two graphs: the losses, and the descent.
-
-    Between them the host may look at how far the policy has moved.
-    """
+    """Gradient steps on minibatches of one size, which are captured."""
 
     def __init__(self, model: FastPPO, size: int, clip: ClipRanges) -> None:
         self._model, self._clip = model, clip
         self._order = th.zeros(size, dtype=th.int64, device=model.device)
-        self._graphed_losses = GraphedCall("the losses", self._evaluate)
-        self._graphed_descent = GraphedCall("the descent", self._descend)
 
     def losses(self, order: th.Tensor) -> Losses:
         """Of the transitions at `order`, shape (batch,), of the rollout buffer."""
-        self._order.copy_(order)
-        losses, self._loss_gradient, self._evaluated = self._graphed_losses()
-        return _kept(losses)
+        raise NotImplementedError
 
     def descend(self) -> th.Tensor:
         """The optimizer's step; the norm of the gradient before clipping."""
-        self._optimizer.count_ahead()
-        return self._graphed_descent().clone()
+        raise NotImplementedError
 
     @property
     def _optimizer(self) -> FlatAdam:
         assert isinstance(self._model.policy.optimizer, FlatAdam)
         return self._model.policy.optimizer
 
-    def _evaluate(self) -> tuple[Losses, LossGradient, Evaluated | None]:
+    def _plain_losses(self) -> Losses:
         model = self._model
-        assert isinstance(model._evaluator, StackedPolicy)
-        losses = model._plain_losses(model.rollout_buffer.gathered(self._order), self._clip)
-        return losses, model._loss_gradient, model._evaluator.evaluated
-
-    def _descend(self) -> th.Tensor:
-        assert isinstance(self._model._evaluator, StackedPolicy)
-        self._model._evaluator.evaluated = self._evaluated
-        return self._descend_along(self._loss_gradient)
+        return model._plain_losses(model.rollout_buffer.gathered(self._order), self._clip)
 
     def _descend_along(self, loss_gradient: LossGradient) -> th.Tensor:
         assert not isinstance(self._model._evaluator, NativePolicy)
@@ -321,6 +306,34 @@ class _GraphedStep:
         norm = self._optimizer.clip(self._model.max_grad_norm)
         self._optimizer.step_counted()
         return norm
+
+
+class _GraphedHalves(_GraphedStep):
+    """As two graphs, the losses and the descent: between them the host may look at how far the policy has moved."""
+
+    def __init__(self, model: FastPPO, size: int, clip: ClipRanges) -> None:
+        super().__init__(model, size, clip)
+        self._graphed_losses = GraphedCall("the losses", self._evaluate)
+        self._graphed_descent = GraphedCall("the descent", self._descend)
+
+    def losses(self, order: th.Tensor) -> Losses:
+        self._order.copy_(order)
+        losses, self._loss_gradient, self._evaluated = self._graphed_losses()
+        return _kept(losses)
+
+    def descend(self) -> th.Tensor:
+        self._optimizer.count_ahead()
+        return self._graphed_descent().clone()
+
+    def _evaluate(self) -> tuple[Losses, LossGradient, Evaluated | None]:
+        model = self._model
+        assert isinstance(model._evaluator, StackedPolicy)
+        return self._plain_losses(), model._loss_gradient, model._evaluator.evaluated
+
+    def _descend(self) -> th.Tensor:
+        assert isinstance(self._model._evaluator, StackedPolicy)
+        self._model._evaluator.evaluated = self._evaluated
+        return self._descend_along(self._loss_gradient)
 
 
 class _GraphedWholeStep(_GraphedStep):
@@ -340,9 +353,7 @@ class _GraphedWholeStep(_GraphedStep):
         return self._norm.clone()
 
     def _step(self) -> tuple[Losses, th.Tensor]:
-        model = self._model
-        losses = model._plain_losses(model.rollout_buffer.gathered(self._order), self._clip)
-        return losses, self._descend_along(model._loss_gradient)
+        return self._plain_losses(), self._descend_along(self._model._loss_gradient)
 
 
 def _kept(losses: Losses) -> Losses:
