@@ -56,7 +56,10 @@ test-forked: $(INSTALLED)  ## keepers and supervisors again, every launch forked
 
 # In one session: those that wait run beside those that compute.
 test-all: $(EXTRAS)  ## every test, with lint, types and the optional packages
-	@$(MAKE) --no-print-directory --output-sync -j 2 lint types
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory -j 2 types every-test
+
+every-test: $(EXTRAS)
 	$(call tested,,test-all)
 
 check: lint types fast  ## what to run before each commit, under a minute
