@@ -6,11 +6,11 @@ A case knows which of its updates are sick. Everything the rules may read is in 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import mission_tui
 from benchmarks.health.halves import CONSTRUCTIONS, Half
@@ -23,7 +23,7 @@ from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.records.logs.read import read_log
 from mission_tui.records.preset_files import load_health_file
 
-__all__ = ["OUTSIDE", "Case", "Event", "Incident", "constructed", "judged", "outside"]
+__all__ = ["OUTSIDE", "Case", "Event", "Incident", "Judging", "constructed", "judged", "outside"]
 
 OUTSIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 """Logs that nobody here wrote, with their labels; absent on most machines."""
@@ -116,18 +116,34 @@ def constructed(half: Half | None = None) -> tuple[Case, ...]:
 
 def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
     """Every incident that the rules open on `case`, as it would have opened live."""
-    limits = limits_for(case, limits)
-    judge = HealthJudge(case.settings, limits)
-    found: dict[str, Incident] = {}
-    update = 0
-    for record in case.records:
-        if isinstance(record, TrainingStarted) and record.attempt in case.resumed:
-            judge = HealthJudge(case.resumed[record.attempt], limits)
-        elif isinstance(record, UpdateDone):
-            update = record.update
-        for finding in judge.feed(record):
-            found[finding.id] = _with(found.get(finding.id), finding)
-    return tuple(it if it.last else replace(it, last=update) for it in found.values())
+    return Judging(case, limits).through(case.records).incidents
+
+
+class Judging:
+    """The rules on their way through a run. A deep copy goes on by itself, on a run that was the same so far."""
+
+    def __init__(self, case: Case, limits: Limits) -> None:
+        self._limits = limits_for(case, limits)
+        self._judge = HealthJudge(case.settings, self._limits)
+        self._resumed = case.resumed
+        self._found: dict[str, Incident] = {}
+        self._update = 0
+
+    def through(self, records: Iterable[MetricRecord]) -> Self:
+        """Judge the next records."""
+        for record in records:
+            if isinstance(record, TrainingStarted) and record.attempt in self._resumed:
+                self._judge = HealthJudge(self._resumed[record.attempt], self._limits)
+            elif isinstance(record, UpdateDone):
+                self._update = record.update
+            for finding in self._judge.feed(record):
+                self._found[finding.id] = _with(self._found.get(finding.id), finding)
+        return self
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """What was opened so far; what still is open lasts until the last update."""
+        return tuple(it if it.last else replace(it, last=self._update) for it in self._found.values())
 
 
 def limits_for(case: Case, limits: Limits) -> Limits:

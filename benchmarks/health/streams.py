@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any
 
-from benchmarks.health.cases import Case, judged
+from benchmarks.health.cases import Case, Incident, Judging, judged
 from benchmarks.health.foreign import as_foreign
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import DutyFailed, Episodes, MetricRecord, Resumed, TrainingStarted, UpdateDone
@@ -33,7 +34,7 @@ EARLY = {"plateau": 90}
 Columns = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # one of a kind: what is kept of it is found by identity
 class Kind:
     """A kind of healthy training: `columns` are the values of update `i` of `UPDATES`, with dice of its own."""
 
@@ -310,7 +311,7 @@ def stream(kind: Kind, fault: str | None = None, seed: int = 0) -> Case:
         env=kind.name,
         kind=kind.name,
         label="healthy" if fault is None else "positive",
-        records=tuple(_records(kind, fault, seed)),
+        records=_records(kind, fault, seed),
         settings=settings,
         sick_from=None if fault is None else EARLY.get(fault, FAULT),
         rules=() if fault is None else (fault,),
@@ -329,9 +330,13 @@ def dressed(case: Case) -> Iterator[tuple[str, Case]]:
 
 def said(case: Case) -> dict[str, str]:
     """The worst that each rule said of `case`; of one with a fault, from the fault on."""
+    return _worst(case, judged(case, Limits()))
+
+
+def _worst(case: Case, incidents: Iterable[Incident]) -> dict[str, str]:
     gravity = {"info": 0, "warning": 1, "critical": 2}
     worst: dict[str, str] = {}
-    for incident in judged(case, Limits()):
+    for incident in incidents:
         if incident.last < (case.sick_from or 0) - 10:
             continue
         if gravity[incident.level] >= gravity.get(worst.get(incident.rule, ""), -1):
@@ -341,43 +346,89 @@ def said(case: Case) -> dict[str, str]:
 
 @cache
 def said_with(name: str, fault: str | None = None) -> dict[str, str]:
-    """The same of a training of the kind of that name; a minute's work for all kinds and faults, which is done once."""
+    """The same of a training of the kind of that name, without judging anew what all of a kind have in common."""
     (kind,) = (kind for kind in KINDS if kind.name == name)
-    return said(stream(kind, fault))
+    case, onset = stream(kind, fault), _onset(fault)
+    alike = _judged_before(kind, onset)
+    return _worst(case, deepcopy(alike).through(case.records[len(_begun(kind, onset, 0).records) :]).incidents)
 
 
-def _records(kind: Kind, fault: str | None, seed: int) -> Iterator[MetricRecord]:
-    dice, before, t = random.Random(seed), Columns(), 1000.0
-    window: deque[float] = deque(maxlen=100)
-    attempt = 1
-    yield TrainingStarted(1, attempt, t)
-    onset = EARLY.get(fault or "", FAULT)
-    for i in range(UPDATES):
-        columns = _BASE | kind.columns(i, dice)
-        if i >= onset and fault is not None:
-            FAULTS[fault](_Harm(kind, i - onset, before, columns, dice))
-        else:
-            before = columns
-        if i == FAULT and fault == "checkpoint-age":
-            yield DutyFailed(i + 2, attempt, i, i * STEPS, t, CHECKPOINT, "no space left on device", 1)
-        if i == FAULT and fault == "resume-probe":
-            attempt = 2
-            mean, was = kind.start, before["ret"]
-            played = Resumed(
-                mean_before=was,
-                std_before=abs(was - mean) / 20 + 0.01,
-                episodes_before=100,
-                mean=mean,
-                std=0.01,
-                episodes=20,
-            )
-            yield TrainingStarted(i + 2, attempt, t, i, resumed=played)
-        t += 1.0 if fault != "hang" or i != FAULT else 3600.0
-        ended = max(1, round(STEPS / columns["length"]))
-        returns = _episodes(kind, columns["ret"], dice, ended)
-        window.extend(returns)
-        columns["ret"] = sum(window) / len(window)
-        yield _row(i, attempt, t, columns, returns, stalled=fault == "outcomes" and i >= FAULT)
+@cache
+def _judged_before(kind: Kind, onset: int) -> Judging:
+    return Judging(stream(kind), Limits()).through(_begun(kind, onset, 0).records)
+
+
+@cache
+def _begun(kind: Kind, onset: int, seed: int) -> _Course:
+    """A healthy training as far as update `onset`, from which it goes on in each way."""
+    course = _Course(kind, seed)
+    course.go_on(0, onset, None)
+    return course
+
+
+def _onset(fault: str | None) -> int:
+    return EARLY.get(fault or "", FAULT)
+
+
+def _records(kind: Kind, fault: str | None, seed: int) -> tuple[MetricRecord, ...]:
+    onset = _onset(fault)
+    course = _begun(kind, onset, seed).copy()
+    course.go_on(onset, UPDATES, fault)
+    return tuple(course.records)
+
+
+class _Course:
+    """A made-up training on its way: its records so far, and all that the next ones depend on."""
+
+    def __init__(self, kind: Kind, seed: int) -> None:
+        self._kind = kind
+        self._dice, self._before, self._t = random.Random(seed), Columns(), 1000.0
+        self._window: deque[float] = deque(maxlen=100)
+        self._attempt = 1
+        self.records: list[MetricRecord] = [TrainingStarted(1, 1, self._t)]
+
+    def copy(self) -> _Course:
+        """One that goes on by itself; records are shared, which nobody changes."""
+        other = copy(self)
+        other._dice, other._window = deepcopy(self._dice), deepcopy(self._window)
+        other._before, other.records = dict(self._before), list(self.records)
+        return other
+
+    def go_on(self, first: int, end: int, fault: str | None) -> None:
+        """Updates `first` to `end`, `end` excluded, with the trouble of rule `fault` if there is one."""
+        kind, dice = self._kind, self._dice
+        for i in range(first, end):
+            columns = _BASE | kind.columns(i, dice)
+            if fault is not None:
+                FAULTS[fault](_Harm(kind, i - first, self._before, columns, dice))
+            else:
+                self._before = columns
+            if i == FAULT and fault == "checkpoint-age":
+                self.records.append(
+                    DutyFailed(i + 2, self._attempt, i, i * STEPS, self._t, CHECKPOINT, "no space left on device", 1)
+                )
+            if i == FAULT and fault == "resume-probe":
+                self._resume(i)
+            self._t += 1.0 if fault != "hang" or i != FAULT else 3600.0
+            ended = max(1, round(STEPS / columns["length"]))
+            returns = _episodes(kind, columns["ret"], dice, ended)
+            self._window.extend(returns)
+            columns["ret"] = sum(self._window) / len(self._window)
+            stalled = fault == "outcomes"
+            self.records.append(_row(i, self._attempt, self._t, columns, returns, stalled=stalled))
+
+    def _resume(self, i: int) -> None:
+        self._attempt = 2
+        mean, was = self._kind.start, self._before["ret"]
+        played = Resumed(
+            mean_before=was,
+            std_before=abs(was - mean) / 20 + 0.01,
+            episodes_before=100,
+            mean=mean,
+            std=0.01,
+            episodes=20,
+        )
+        self.records.append(TrainingStarted(i + 2, self._attempt, self._t, i, resumed=played))
 
 
 def _episodes(kind: Kind, mean: float, dice: random.Random, count: int) -> list[float]:

@@ -61,3 +61,9 @@ class Numbers(_Floats):
     def clear(self) -> None:
         """Forget all of them."""
         del self[:]
+
+    def __deepcopy__(self, known: object) -> Self:
+        """Another one of the same limit; an array's own copy would be a bare array."""
+        other = type(self)(self.maxlen)
+        other.extend(self)
+        return other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from copy import deepcopy
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,17 @@ def test_of_many_at_once_the_last_stay() -> None:
     window = Window(3, "ab")
     window.extend("cdef")
     assert window == ["d", "e", "f"]
+
+
+@pytest.mark.parametrize("kind", [Window, Numbers])
+def test_a_copy_goes_on_by_itself(kind: type[Window[float] | Numbers]) -> None:
+    """A judge that is copied in the middle of a run has windows of the same limit."""
+    first = kind(2)
+    for value in (1.0, 2.0):
+        first.append(value)
+    second = deepcopy(first)
+    second.append(3.0)
+    assert (list(first), list(second), type(second), second.maxlen) == ([1.0, 2.0], [2.0, 3.0], kind, 2)
 
 
 @pytest.mark.parametrize("kind", [Window, Numbers])
