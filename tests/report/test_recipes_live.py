@@ -17,7 +17,7 @@ import pytest
 from mission_tui import hook
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import KeepSpec, RunSpec, Spec
-from mission_tui.fleet.specs.thresholds import HealthKeep, NanLimits
+from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Resume
 from mission_tui.paths import socket_dir
@@ -77,8 +77,9 @@ def is_supervisors(pid: int, lab: Lab) -> bool:
 
 
 def command(*words: str, **run: object) -> Spec:
-    """The spec of a run of `words` that no finding stops: a person does."""
-    keep = KeepSpec(health=HealthKeep(nan=NanLimits(act="notify")))
+    """The spec of a run of `words` that no finding stops: a person does. One update that goes too far is enough."""
+    health = HealthKeep(nan=NanLimits(act="notify"), kl_persistent=KlPersistentLimits(needed=1, window=1))
+    keep = KeepSpec(health=health)
     return Spec(preset="command", run=RunSpec(command=words, **run), keep=keep)  # type: ignore[arg-type]
 
 
