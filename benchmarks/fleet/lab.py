@@ -38,12 +38,16 @@ PATIENCE_S = 30.0
 T = TypeVar("T")
 
 
+ASKED = ("MISSION_TUI_PRELOAD",)
+"""What of our own variables counts here too: a preloader loads torch, which one short run does not pay back."""
+
+
 class Lab:
     """The runs root at `root`, and what a person or a script does with it."""
 
     def __init__(self, root: Path, environ: dict[str, str]) -> None:
         self.root = root = root.resolve()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MISSION_TUI")}
+        kept = {key: value for key, value in os.environ.items() if key in ASKED or not key.startswith("MISSION_TUI")}
         self.environ = {
             **kept,
             "PYTHONPATH": str(ROOT),
