@@ -17,7 +17,7 @@ from tests.supervisor.conftest import opened_lab
 
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 COMMANDS = 5
-SHORT = ("--seed", "3", "--set", "run.total_timesteps=4096", "--set", "evaluate.every=2048")
+SHORT = ("--seed", "3", "--set", "run.total_timesteps=2048", "--set", "evaluate.every=2048")
 
 pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.timeout(500)]
 
