@@ -159,6 +159,9 @@ class RayCluster:
             # slow has its time, as in Ray's own settings.
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_failure_threshold": "3",
+            # Nobody reads metrics of it. The dashboard is its only driver, which needs no worker for each CPU.
+            "RAY_enable_metrics_collection": "0",
+            "RAY_prestart_worker_first_driver": "0",
             "RAY_TEST_CLUSTER": str(self.folder),
         }
         command = [
