@@ -45,24 +45,24 @@ def kill_supervisor(fleet: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(fleet: Shell) -> None:
+def test_stop_and_resume_finish_with_exact_totals_and_one_unbroken_record(shared_fleet: Shell) -> None:
     """Stopped and resumed, a run ends at its exact total, with attempts 1 and 2 recorded and no row rewritten."""
-    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=30720")
-    fleet.advancing(run)
-    assert fleet("stop", run).returncode == 0
-    assert fleet("wait", run, timeout_s=120).returncode == 75
-    before = (fleet.root / run / "metrics.jsonl").read_bytes()
-    assert fleet("resume", run).returncode == 0
-    assert fleet("wait", run, timeout_s=120).returncode == 0
-    after = (fleet.root / run / "metrics.jsonl").read_bytes()
+    (run,) = shared_fleet.launch("tiny", "--set", "run.total_timesteps=30720")
+    shared_fleet.advancing(run)
+    assert shared_fleet("stop", run).returncode == 0
+    assert shared_fleet("wait", run, timeout_s=120).returncode == 75
+    before = (shared_fleet.root / run / "metrics.jsonl").read_bytes()
+    assert shared_fleet("resume", run).returncode == 0
+    assert shared_fleet("wait", run, timeout_s=120).returncode == 0
+    after = (shared_fleet.root / run / "metrics.jsonl").read_bytes()
     assert after.startswith(before)
-    rows = fleet.rows(run)
+    rows = shared_fleet.rows(run)
     updates = [row for row in rows if row["kind"] == "update"]
     assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
     assert [row["update"] for row in updates] == list(range(1, 121))
     assert updates[-1]["timesteps"] == 30720
     assert {row["attempt"] for row in updates} == {1, 2}
-    assert fleet.view(run)["outcome"] == "finished"
+    assert shared_fleet.view(run)["outcome"] == "finished"
 
 
 @pytest.mark.slow
@@ -84,36 +84,36 @@ def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(flee
 
 
 @pytest.mark.slow
-def test_a_killed_trainer_is_noticed_with_its_cause(fleet: Shell) -> None:
+def test_a_killed_trainer_is_noticed_with_its_cause(shared_fleet: Shell) -> None:
     """SIGKILL of a trainer ends its run as a crash that names the signal."""
-    (run,) = fleet.launch("tiny")
-    fleet.advancing(run)
-    os.kill(fleet.view(run)["pids"]["trainer"], signal.SIGKILL)
-    until(lambda: fleet.view(run)["state"] == "ended", 20, "the crash is noticed")
-    shown = fleet.view(run)
+    (run,) = shared_fleet.launch("tiny")
+    shared_fleet.advancing(run)
+    os.kill(shared_fleet.view(run)["pids"]["trainer"], signal.SIGKILL)
+    until(lambda: shared_fleet.view(run)["state"] == "ended", 20, "the crash is noticed")
+    shown = shared_fleet.view(run)
     assert (shown["outcome"], shown["kind"]) == ("failed", "crash")
     assert "SIGKILL" in shown["cause"]
 
 
 @pytest.mark.slow
-def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(fleet: Shell) -> None:
+def test_an_unsafe_resume_says_what_it_does_and_waits_for_a_word(shared_fleet: Shell) -> None:
     """From 4 to 32 envs: the words name Adam and the gradient steps, exit 2; with --accept it trains with 32."""
-    (run,) = fleet.launch("tiny")
-    fleet.advancing(run)
-    fleet("stop", run)
-    fleet("wait", run, timeout_s=120)
-    refused = fleet("resume", run, "--set", "env.n_envs=32")
+    (run,) = shared_fleet.launch("tiny")
+    shared_fleet.advancing(run)
+    shared_fleet("stop", run)
+    shared_fleet("wait", run, timeout_s=120)
+    refused = shared_fleet("resume", run, "--set", "env.n_envs=32")
     words = refused.stdout + refused.stderr
     assert refused.returncode == 2
     assert "Adam" in words
     assert "gradient steps" in words
-    assert fleet.view(run)["state"] == "ended"
-    already = fleet.view(run)["timesteps"]
-    assert fleet("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
-    fleet.advancing(run, already)
-    first = next(row for row in fleet.rows(run) if row["kind"] == "update" and row["attempt"] == 2)
+    assert shared_fleet.view(run)["state"] == "ended"
+    already = shared_fleet.view(run)["timesteps"]
+    assert shared_fleet("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
+    shared_fleet.advancing(run, already)
+    first = next(row for row in shared_fleet.rows(run) if row["kind"] == "update" and row["attempt"] == 2)
     assert first["timesteps"] - already == 32 * 64
-    assert "n_envs = 32" in (fleet.root / run / "attempts" / "2" / "effective.toml").read_text()
+    assert "n_envs = 32" in (shared_fleet.root / run / "attempts" / "2" / "effective.toml").read_text()
 
 
 @pytest.fixture
@@ -157,16 +157,16 @@ def test_clean_names_and_removes_exactly_what_a_dead_run_left(fleet: Shell, byst
 
 
 @pytest.mark.slow
-def test_an_exported_zip_is_stock_and_plays_the_same(fleet: Shell) -> None:
+def test_an_exported_zip_is_stock_and_plays_the_same(shared_fleet: Shell) -> None:
     """`export` writes a zip that stock `PPO.load` opens, with the parameters of the last checkpoint."""
-    (run,) = fleet.launch("tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
-    assert fleet("wait", run, timeout_s=120).returncode == 0
-    out = fleet.cwd / "policy.zip"
-    assert fleet("export", run, str(out)).returncode == 0
+    (run,) = shared_fleet.launch("tiny", "--set", "run.total_timesteps=1024", "--seed", "7")
+    assert shared_fleet("wait", run, timeout_s=120).returncode == 0
+    out = shared_fleet.cwd / "policy.zip"
+    assert shared_fleet("export", run, str(out)).returncode == 0
     from stable_baselines3 import PPO
 
     model = PPO.load(out, device="cpu")
     assert model.num_timesteps == 1024
-    result = fleet.json("evaluate", run, "--episodes", "10", timeout_s=120)
+    result = shared_fleet.json("evaluate", run, "--episodes", "10", timeout_s=120)
     assert result["episodes"] == 10
     assert result["ci95"][0] <= result["mean"] <= result["ci95"][1]
