@@ -15,17 +15,17 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.mark.parametrize("preset", ["cartpole", "demo"])
-def test_both_roads_train_the_same_numbers(fleet: Shell, preset: str) -> None:
+def test_both_roads_train_the_same_numbers(shared_fleet: Shell, preset: str) -> None:
     """The same seed: every number of every update, the parameters of the last checkpoint; a resume is forked too."""
     words = (preset, "--set", "run.total_timesteps=8192", "--set", "run.seed=7", "--wait")
-    cold, forked = trained(fleet, *words, "--set", "run.preload=false"), trained(fleet, *words)
-    assert [handle(fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
-    assert learned(fleet, cold) == learned(fleet, forked)
-    assert policies(fleet, cold) == policies(fleet, forked)
-    resumed = fleet("resume", forked, "--set", "run.total_timesteps=12288", "--accept", timeout_s=60)
+    cold, forked = trained(shared_fleet, *words, "--set", "run.preload=false"), trained(shared_fleet, *words)
+    assert [handle(shared_fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
+    assert learned(shared_fleet, cold) == learned(shared_fleet, forked)
+    assert policies(shared_fleet, cold) == policies(shared_fleet, forked)
+    resumed = shared_fleet("resume", forked, "--set", "run.total_timesteps=12288", "--accept", timeout_s=60)
     assert resumed.returncode == 0, resumed.stderr
-    assert fleet("wait", forked, timeout_s=120).returncode == 0
-    assert handle(fleet, forked, 2)["preloaded"]
+    assert shared_fleet("wait", forked, timeout_s=120).returncode == 0
+    assert handle(shared_fleet, forked, 2)["preloaded"]
 
 
 def test_a_screen_that_opens_has_the_next_launch_forked(fleet: Shell) -> None:
