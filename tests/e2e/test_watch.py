@@ -32,8 +32,12 @@ ORDER = PlayOrder(canvas=Canvas(columns=40, lines=12))
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A runs root with one finished run of CartPole that has several checkpoints."""
-    with opened(tmp_path_factory.mktemp("watch")) as shell:
+    """A runs root with one finished run of CartPole that has several checkpoints.
+
+    Its players are forks of a preloader, until a test kills that with its supervisor; then they are started anew.
+    """
+    with opened(tmp_path_factory.mktemp("watch")) as opening:
+        shell = opening.preloaded()
         shell.root.mkdir()
         FOLDERS.add(shell.cwd)
         words = ("run.total_timesteps=2048", "keep.checkpoint.every_steps=512", "keep.checkpoint.last=4")
