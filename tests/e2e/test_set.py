@@ -29,7 +29,7 @@ def test_a_learning_rate_is_set_on_a_live_run(fleet: Shell) -> None:
     """From the next update on, by its metrics; one break, on record twice; no finding in the 30 updates that follow."""
     # By torch: with kernels it is solved before the order comes, and a solved CartPole falls now and then by itself.
     fleet.environ["MISSION_TUI_KERNELS"] = "0"
-    (run,) = fleet.launch("tiny", "--seed", "5", "--set", "ppo.n_steps=256", "--set", "ppo.n_epochs=4")
+    (run,) = fleet.launch("tiny", "--seed", "5", "--set", "ppo.n_steps=128", "--set", "ppo.n_epochs=4")
     until(lambda: len(updates(fleet, run)) >= 20, 60, "20 updates")
     before = {finding["id"] for finding in fleet.json("findings", run)["findings"]}
     assert fleet.json("set", run, "ppo.learning_rate=1e-4")["runs"][0]["accepted"] is True
