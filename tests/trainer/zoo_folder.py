@@ -63,7 +63,7 @@ def write_zoo_folder(
     model.set_logger(Logger(None, []))
     model.learn(steps)
     model.save(folder / f"{task}.zip")
-    fresh: VecEnv = make_vec_env(env_id, 1, seed=99)
+    fresh: VecEnv = make_vec_env(env_id, n_envs, seed=99)
     if isinstance(vec, VecNormalize):
         vec.save(str(inner / "vecnormalize.pkl"))
         fresh = VecNormalize.load(str(inner / "vecnormalize.pkl"), fresh)
