@@ -46,27 +46,27 @@ total_timesteps = 100_000
 """
 
 
-def test_a_run_without_a_way_forward_is_called_a_stall(fleet: Shell) -> None:
+def test_a_run_without_a_way_forward_is_called_a_stall(shared_fleet: Shell) -> None:
     """PPO under `one_way` before a wall learns to go back and forth: critical, with the shaping that ends it."""
-    (fleet.cwd / "presets" / "sealed.toml").write_text(SEALED)
-    done = fleet("launch", "sealed", "--seed", "3", "--wait", timeout_s=240)
+    (shared_fleet.cwd / "presets" / "sealed.toml").write_text(SEALED)
+    done = shared_fleet("launch", "sealed", "--seed", "3", "--wait", timeout_s=240)
     assert done.returncode == 0, done.stderr
-    found = {it["rule"]: it for it in fleet.json("findings", "@last")["findings"]}
+    found = {it["rule"]: it for it in shared_fleet.json("findings", "@last")["findings"]}
     assert (found["stall"]["severity"], found["stall"]["state"]) == ("critical", "open")
     assert found["stall"]["advice_set"] == ['env.kwargs.shaping="best_so_far"']
     assert "outcomes" in found
 
 
-def test_judging_again_from_the_files_gives_the_same_incidents(fleet: Shell) -> None:
+def test_judging_again_from_the_files_gives_the_same_incidents(shared_fleet: Shell) -> None:
     """A sick run's findings as they came, as `--replay` finds them, and as `judge` does on the folder."""
     sick = ("--set", "ppo.learning_rate=0.03", "--set", "ppo.n_epochs=20", "--set", "run.total_timesteps=20_000")
-    done = fleet("launch", "tiny", "--seed", "1", *sick, "--wait", timeout_s=120)
+    done = shared_fleet("launch", "tiny", "--seed", "1", *sick, "--wait", timeout_s=120)
     assert done.returncode == 0, done.stderr
-    live = fleet.json("findings", "@last")["findings"]
+    live = shared_fleet.json("findings", "@last")["findings"]
     assert "kl-persistent" in {it["rule"] for it in live}
-    replayed = fleet.json("findings", "@last", "--replay")["findings"]
-    (run,) = [path for path in fleet.root.iterdir() if (path / "spec.toml").is_file()]
-    judged = json.loads(fleet.typed("judge", "--json", str(run)).stdout)["findings"]
+    replayed = shared_fleet.json("findings", "@last", "--replay")["findings"]
+    run = shared_fleet.root / shared_fleet.view("@last")["id"]
+    judged = json.loads(shared_fleet.typed("judge", "--json", str(run)).stdout)["findings"]
     known = [
         [(it["id"], it["severity"], it["state"], it["last_update"], it["sentence"]) for it in each]
         for each in (live, replayed, judged)
