@@ -54,30 +54,31 @@ def test_a_key_of_an_env_file_is_read_again_or_taken_from_who_asks(fleet: Shell)
     file = fleet.cwd / "k.env"
     file.write_text(f"{KEY}=hunter2\n")
     words = ["env.id=Keyed-v0", "env.imports=['keyed']", "run.total_timesteps=256", "run.env_file=k.env"]
-    words.append(f"run.pythonpath=['{fleet.cwd}']")
     settings = [word for setting in words for word in ("--set", setting)]
     launched = fleet("launch", "tiny", "--name", "keyed", *settings, timeout_s=90)
     assert launched.returncode == 0, launched.stderr
     assert "its get_state leaves out 'age', which changes within an episode" in launched.stderr + launched.stdout
-    assert fleet("wait", "keyed", timeout_s=120).returncode == 0
-    fleet("supervisor", "stop")
-    played = fleet("evaluate", "keyed", "--episodes", "2", timeout_s=90)
-    assert played.returncode == 0, played.stderr
-    resumed = fleet("resume", "keyed", "--set", "run.total_timesteps=512", timeout_s=90)
+    assert fleet.typed("wait", "keyed").returncode == 0
+    fleet.typed("supervisor", "stop")
+    resumed = fleet.typed("resume", "keyed", "--set", "run.total_timesteps=512")
     assert resumed.returncode == 0, resumed.stderr
     assert "environments: exact -> continued" in resumed.stdout + resumed.stderr
-    assert fleet("wait", "keyed", timeout_s=120).returncode == 0
+    assert fleet.typed("wait", "keyed").returncode == 0
+    played = fleet("evaluate", "keyed", "--episodes", "2", timeout_s=90)
+    assert played.returncode == 0, played.stderr
     file.unlink()
-    fleet("supervisor", "stop")
+    fleet.typed("supervisor", "stop")
+    # Nothing is launched any more.
+    fleet.environ["MISSION_TUI_PRELOAD"] = "0"
     refused = fleet("evaluate", "keyed", "--episodes", "2", timeout_s=90)
     assert refused.returncode == 78
     assert "run.env_file: cannot read" in refused.stderr
     assert KEY in refused.stderr
     mine = replace(fleet, environ=fleet.environ | {KEY: "hunter3"})
     assert mine("evaluate", "keyed", "--episodes", "2", timeout_s=90).returncode == 0
-    fleet("supervisor", "stop")
+    fleet.typed("supervisor", "stop")
     target = fleet.cwd / "keyed.zip"
-    assert fleet("export", "keyed", str(target), timeout_s=90).returncode == 0
+    assert fleet.typed("export", "keyed", str(target)).returncode == 0
     assert target.is_file()
     found = [path for path in Path(fleet.root).rglob("*") if path.is_file() and b"hunter" in path.read_bytes()]
     assert found == []
