@@ -19,6 +19,7 @@ PRESET = """description = "CartPole, quickly"
 [env]
 id = "CartPole-v1"
 n_envs = 8
+vec = "inline"
 [ppo]
 n_steps = 64
 batch_size = 128
