@@ -49,7 +49,7 @@ def test_the_advice_for_a_rate_fifty_times_too_high_helps(shared_fleet: Shell) -
     """With 0.05 it is in trouble before its first checkpoint, so the branches begin at the start, and train as long as
     it did: with the rate that the finding names they come far in that time.
     """
-    # In 16 gradient steps an epoch all controls stay at 9, where the advised come to 190 to 255. In 4 some controls come
+    # In 16 gradient steps an epoch all controls stay at 9, where the advised come to 190 to 255. In 4 some come
     # to 340 by themselves, and the answer may be that four pairs are too noisy.
     trained(shared_fleet, "sick", 0.05, 16_384, "--set", "ppo.batch_size=32")
     trial = shared_fleet.json("try", "sick", "--wait", timeout_s=500.0)["trial"]
