@@ -30,6 +30,8 @@ PACKAGE = TESTS.parent / "mission_tui"
 PROCESS_ROOMS = {"supervisor", "keeper", "trainer", "e2e", "faults", "web"}
 QUICK_ROOMS = {"envs", "fleet", "ipc", "records", "tui"}
 SLOW_WEIGHT = 20
+COLLECTS = 10_000, 10, 5
+"""Python's own 700 objects are for programs that end with a collection; half a million are 50 MB of a test process."""
 
 # What may be set where the tests are started, and changes what the program does.
 FAMILIES = ("MISSION_TUI", "XDG_", "LC_", "GIT_", "TEXTUAL", "STUB_")
@@ -108,6 +110,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         sys.dont_write_bytecode = kept
         gc.freeze()
+        gc.set_threshold(*COLLECTS)
         gc.enable()
 
 

@@ -31,6 +31,7 @@ async def test_a_closed_screen_leaves_nothing_behind(key: str) -> None:
         await stage.until(gone, "what was closed is gone")
 
 
+@pytest.mark.usefixtures("collected_at_once")
 async def test_what_closed_screens_leave_is_collected_soon() -> None:
     """Not when the collector comes to it: until then those of many screens would pile up."""
     async with staged() as stage:
