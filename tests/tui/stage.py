@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from textual._compositor import Compositor
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -137,6 +138,20 @@ def hurried() -> Iterator[None]:
             await asyncio.sleep(0)
 
     with mock.patch("textual.app.wait_for_idle", turns), mock.patch("textual.pilot.wait_for_idle", turns):
+        yield
+
+
+@contextmanager
+def unpainted() -> Iterator[None]:
+    """A screen that paints nothing by itself, only what a test reads of it: Pilot has no terminal, and throws it away.
+
+    For bursts that are played again and again, each sheet of which was painted once before.
+    """
+
+    def clean(compositor: Compositor, *_how: object, **_more: object) -> None:
+        compositor._dirty_regions.clear()
+
+    with mock.patch.object(Compositor, "render_update", clean):
         yield
 
 

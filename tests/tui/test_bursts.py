@@ -21,7 +21,7 @@ from mission_tui.ipc.requests import Request
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.fleet import FleetScreen
 from tests.tui.fleets import ENDED, a_fleet
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import Stage, staged, unpainted
 
 ANSWER_S = 0.01
 ENDS_A_TEXT = {"enter", "escape", "tab", "ctrl+s", "ctrl+t", "ctrl+o"}
@@ -200,10 +200,11 @@ async def test_every_split_of_a_burst_does_what_single_keys_do(name: str) -> Non
     typed = burst.typed
     async with watched(burst) as (stage, called):
         await plays(stage, called, burst, [typed], 0)
-        for at in places(pressed(typed)):
-            await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
-        for turns in APART:
-            await plays(stage, called, burst, list(typed), turns)
+        with unpainted():
+            for at in places(pressed(typed)):
+                await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
+            for turns in APART:
+                await plays(stage, called, burst, list(typed), turns)
 
 
 @pytest.mark.parametrize("name", ["name, refused twice", "note, with a key after it"])
@@ -221,8 +222,9 @@ async def test_every_split_of_a_burst_into_the_form_starts_what_it_says() -> Non
     burst = Burst(typed, ["new"], ["launch 64"])
     async with watched(burst) as (stage, called):
         await plays(stage, called, burst, [typed], 0)
-        for at in places(pressed(typed)):
-            await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
+        with unpainted():
+            for at in places(pressed(typed)):
+                await plays(stage, called, burst, [typed[:at], typed[at:]], at * 7 % 23)
 
 
 async def test_what_is_typed_for_a_shell_before_it_is_there_is_dropped() -> None:

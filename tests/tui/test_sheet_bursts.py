@@ -37,7 +37,7 @@ from mission_tui.tui.screens.trial import TrialScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import FEWER_EPOCHS, Respond
 from tests.tui.fleets import ENDED, GPU1, HERE, NOW, TRIAL, a_fleet, a_run, several
-from tests.tui.stage import Stage, staged
+from tests.tui.stage import Stage, staged, unpainted
 from tests.tui.test_bursts import APART, LINES, LOOKS, OVER, places, pressed, refusing, said
 from tests.tui.test_looks import SICK
 from tests.tui.test_other_roots import B, C, a_fleet_beside
@@ -275,12 +275,15 @@ async def _play_all(burst: SheetBurst, splits: Iterator[tuple[list[list[Key | Pa
         async with staged(burst.fleet, **burst.options) as stage:
             stage.client.answers.update(burst.answers)
             refusing(stage)
-            played = Played(stage)
+            played, painted = Played(stage), False
             for parts, turns in splits:
                 stage.app.app_context.kept_form = None
                 stage.app.app_context.messages.clear()
                 stage.client.show(burst.fleet)
                 await plays(played, burst, parts, turns)
+                if not painted:
+                    painted = True
+                    stack.enter_context(unpainted())
             assert not shell.called
 
 
