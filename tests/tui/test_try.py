@@ -19,7 +19,7 @@ JUDGED = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800",
 @pytest.fixture(autouse=True)
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a person to read the sheet."""
-    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 0.0)
+    monkeypatch.setattr("mission_tui.tui.terminal.typed_ahead.PAUSE_S", 0.001)
 
 
 async def test_the_advice_of_the_finding_stands_there_to_be_tried() -> None:
