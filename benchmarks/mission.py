@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ppo.matmul import arithmetic_s
+from benchmarks.ppo.matmul import KERNELS, arithmetic_s
 from benchmarks.ppo.side import Side
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.round_parts import built
@@ -103,10 +103,11 @@ def swarm(updates: int) -> Row:
         rates.append(transitions / (done - begun))
         shares.append((collected - begun) / (done - begun))
     products_s, turn_s = arithmetic_s(Side("swarm", model))
-    note = (
-        f"rollout {statistics.median(shares[1:]):.0%}, update the rest; {products_s / turn_s:.0%} of all are matrix "
-        f"products, which alone would give {transitions / products_s:,.0f} steps/s"
-    )
+    products = KERNELS
+    if products_s:
+        alone = f"{transitions / products_s:,.0f} steps/s"
+        products = f"{products_s / turn_s:.0%} of all are matrix products, which alone would give {alone}"
+    note = f"rollout {statistics.median(shares[1:]):.0%}, update the rest; {products}"
     return bounded("PPO on `swarm`, 2,048 fields", "steps/s", rates[1:], at_least=SWARM_RATE, note=note)
 
 

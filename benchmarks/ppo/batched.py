@@ -9,7 +9,7 @@ import stable_baselines3
 
 from benchmarks.ppo.batched_cartpole import BatchedCartPole
 from benchmarks.ppo.external import Program, bare_torch
-from benchmarks.ppo.matmul import arithmetic_s
+from benchmarks.ppo.matmul import KERNELS, arithmetic_s
 from benchmarks.ppo.side import EPOCHS, STEPS, Side, show, side, take_turns
 from benchmarks.results import Row
 from benchmarks.rows import compared
@@ -38,6 +38,8 @@ def rows(lanes: int, rounds: int) -> Iterator[Row]:
 def floor(ours: Side, sb3: Side) -> str:
     """The share of the arithmetic in a round, and so the highest ratio that any loop around it could reach."""
     products_s, turn_s = arithmetic_s(ours)
+    if not products_s:
+        return KERNELS
     share = products_s / turn_s
     ratio = statistics.median(mine / their for mine, their in zip(ours.rates, sb3.rates, strict=True))
     return (
