@@ -92,7 +92,7 @@ def as_a_trainer(code: str) -> str:
 
 def launch_s(root: Path, copies: int) -> list[float]:
     """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`."""
-    items = planned(LaunchWish(("demo",), copies), [ROOT / "presets"]).items
+    items = planned(LaunchWish(("demo",), copies, at_once=copies), [ROOT / "presets"]).items
     with Connection.connect(root) as link:
         caller: dict[str, Any] = {"cwd": str(ROOT), "python": sys.executable, "environ": captured_environ(os.environ)}
         begun = time.time()
