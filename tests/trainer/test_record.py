@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.failures import CallbackError, EnvError, NonFiniteError, classify
+from mission_tui.trainer.failures import CallbackError, EnvError, NonFiniteError, classify, is_library
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
@@ -127,6 +128,14 @@ DIVIDED = (
 def test_a_full_gpu_is_named_with_who_holds_its_memory() -> None:
     """In a sentence that ends where it should, not in the middle of torch's advice."""
     assert classify(RuntimeError(NO_MEMORY + DIVIDED)).cause == f"RuntimeError: {NO_MEMORY}"
+
+
+def test_packages_of_another_environment_are_no_code_of_the_users() -> None:
+    """An environment may see the packages of another one, as with `make run SYSTEM=1`."""
+    assert is_library("/opt/torch/.venv/lib/python3.12/site-packages/numpy/linalg/_linalg.py")
+    assert is_library("/usr/lib/python3/dist-packages/yaml/__init__.py")
+    assert is_library(json.__file__)
+    assert not is_library("/home/ada/lab/my_env.py")
 
 
 HOW_TO_LOOK = """
