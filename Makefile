@@ -204,7 +204,7 @@ endef
 # What PYTHON has is taken as it is: a torch of its own wants other versions of its own needs than those that are pinned here.
 define unpinned
 @$(PYTHON) -c 'import importlib.metadata as known, re, sys; normal = lambda name: re.sub("[-_.]+", "-", name).lower(); \
-  here = {normal(each.name) for each in known.distributions()}; \
+  here = {normal(each.metadata["Name"] or "") for each in known.distributions()}; \
   print(*[line for line in open("constraints.txt").read().splitlines() if normal(line.partition("==")[0]) not in here], sep="\n")' > $(1)/constraints.txt
 endef
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from sysconfig import get_paths
 from typing import Literal, NamedTuple
 
@@ -19,7 +18,7 @@ FailureKind = Literal["config", "env", "callback", "nan", "oom", "gpu_lost", "gp
 _OOM_SIGNS = (*NO_GPU_MEMORY, *NO_MEMORY)
 _CAUSE_LIMIT = 400
 _STANDARD_LIBRARY = tuple(f"{get_paths()[name]}/" for name in ("stdlib", "platstdlib"))
-_INSTALLED = ("site-packages", "dist-packages")
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 class _GpuError(NamedTuple):
@@ -167,4 +166,4 @@ def is_library(file: str) -> bool:
     """Whether `file` is of the standard library or of an installed package: also of another environment, whose packages
     this one may see (`make run SYSTEM=1`).
     """
-    return file.startswith(_STANDARD_LIBRARY) or any(name in _INSTALLED for name in Path(file).parts)
+    return file.startswith(_STANDARD_LIBRARY) or any(folder in file for folder in _INSTALLED)

@@ -128,6 +128,8 @@ def test_make_run_can_take_the_torch_that_is_there(tmp_path: Path) -> None:
         (packages / f"{name}.dist-info").mkdir()
         words = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n".format(*name.split("-"))
         (packages / f"{name}.dist-info" / "METADATA").write_text(words)
+    (packages / "broken-1.dist-info").mkdir()  # as an interrupted installation leaves
+    (packages / "broken-1.dist-info" / "METADATA").write_text("")
     taken = _would_do("run", "SYSTEM=1", f"VENV={made}", f"PYTHON={lending}/bin/python")
     assert "-m venv --system-site-packages" in taken
     made.mkdir()
