@@ -132,6 +132,10 @@ class Output:
         size = os.fstat(self.descriptor).st_size
         if size <= self._cap_bytes:
             return
+        # Waits for the write that is under way, as every change of a file does: cutting would wait for it too, and
+        # then drop all of it that was not read before.
+        with suppress(OSError):
+            os.fchmod(self.descriptor, stat.S_IMODE(os.fstat(self.descriptor).st_mode))
         kept = self.tail(OUTPUT_KEPT_BYTES)
         note = f"[output passed {self._cap_bytes} bytes: only its last {len(kept)} bytes were kept]\n"
         # On a full disk the cut itself makes the room; should the rest not fit even then, the run matters more.

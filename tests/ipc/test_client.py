@@ -185,3 +185,32 @@ def test_import_is_light() -> None:
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
     )
     assert (fresh.stdout, fresh.stderr) == ("[]\n", "")
+
+
+def test_a_ctrl_c_that_meets_the_making_of_the_decoder_is_not_lost() -> None:
+    """It comes while types are hashed in Python code, the errors of which nobody hears of."""
+    script = """
+import os, signal, sys
+from mission_tui.ipc.client import decode_reply
+from mission_tui.ipc.replies import Progress
+from mission_tui.ipc.sockets import encode
+
+sent = 0
+
+def press(frame, event, _):
+    global sent
+    if event == "call" and frame.f_code.co_name == "__hash__" and not sent:
+        sent += 1
+        os.kill(os.getpid(), signal.SIGINT)
+
+line = encode(Progress(re=1, done=0, total=4))
+sys.setprofile(press)
+try:
+    decode_reply(line)
+except KeyboardInterrupt:
+    print("stopped")
+else:
+    print("stopped" if not sent else "lost")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("stopped\n", "")

@@ -8,11 +8,12 @@ import resource
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.files import reserve_space, write_with_retries
+from mission_tui.keeper.files import Output, reserve_space, write_with_retries
 from mission_tui.keeper.proc import oom_kills
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive
@@ -334,6 +335,18 @@ def test_output_has_a_cap(kept: KeptRun) -> None:
     first, *rest = output.read_text().splitlines()
     assert first == "[output passed 1048576 bytes: only its last 65536 bytes were kept]"
     assert set(rest[1:-1]) == {"noise"}
+
+
+def test_what_is_being_written_while_the_output_is_cut_keeps_its_end(tmp_path: Path) -> None:
+    """The cut waits for the write under way: the last words of a trainer that says much at once are never lost."""
+    output = Output(tmp_path / "output.log", 1 << 20)
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as trainer:
+            said = trainer.submit(os.write, output.descriptor, b"noise\n" * (10 << 20) + b"last words\n")
+            until(lambda: os.fstat(output.descriptor).st_size > 2 << 20, what="the write is under way")
+            output.trim()
+            assert said.result() > 60 << 20
+        assert output.tail().endswith(b"\nnoise\nlast words\n")
 
 
 def test_a_full_disk_at_the_end_is_waited_out(kept: KeptRun) -> None:
