@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Assignment, Channel, Raised, frame
+from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Assignment, Channel, Raised, Spin, frame, spins
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_memory import SharedArrays, record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
@@ -40,7 +40,8 @@ def main(words: list[str]) -> int:
     record_shared_names(os.environ)
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
-    channel = Channel(socket.socket(fileno=int(descriptor)))
+    count = int(place.partition("/")[2])
+    channel = Channel(socket.socket(fileno=int(descriptor)), spin=Spin() if spins(count + 1) else None)
     with suppress(EOFError, OSError):
         _serve(channel)
     return 0

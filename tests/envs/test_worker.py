@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -17,7 +19,7 @@ from gymnasium import spaces
 from stable_baselines3.common import monitor as sb3
 
 from mission_tui.envs import save_env_state
-from mission_tui.envs.channel import DONE, STEP, Channel, EnvRecipe, Monitor, Raised, frame
+from mission_tui.envs.channel import DONE, STEP, Channel, EnvRecipe, Monitor, Raised, Spin, frame, spins
 from mission_tui.envs.shared_memory import Layout, SharedArrays, anonymous_memory
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +133,77 @@ def test_silence_is_told_slice_by_slice() -> None:
     with theirs, pytest.raises(TimeoutError):
         waiting.receive(silent)
     waiting.close()
+
+
+class Looked:
+    """The end of a stream on which something comes after so many looks, and how often it was looked at."""
+
+    def __init__(self, after: float) -> None:
+        self.after, self.looks = after, 0
+
+    def recv(self, _most: int, flags: int) -> bytes:
+        """What came; asked without waiting."""
+        assert flags == socket.MSG_DONTWAIT
+        self.looks += 1
+        if self.looks <= self.after:
+            raise BlockingIOError
+        return b"s"
+
+
+@pytest.fixture
+def yields(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that each offer of the core takes, 10 us while none are left; nothing else takes any time."""
+    given, clock = list[float](), [0.0]
+
+    def sched_yield() -> None:
+        clock[0] += given.pop(0) if given else 10e-6
+
+    monkeypatch.setattr(os, "sched_yield", sched_yield)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    return given
+
+
+@pytest.mark.usefixtures("yields")
+def test_what_comes_soon_is_met_without_a_sleep() -> None:
+    """Every time, as long as it does."""
+    spin = Spin()
+    for end in (Looked(after=0), Looked(after=20), Looked(after=29)):
+        assert spin.receive(cast("socket.socket", end), 1) == b"s"
+        assert end.looks == end.after + 1
+
+
+@pytest.mark.usefixtures("yields")
+def test_waits_that_are_long_are_soon_no_longer_spun_for() -> None:
+    """After each spin in vain twice as many waits sleep at once, 63 at most; one that pays ends that."""
+    spin, never = Spin(), Looked(after=math.inf)
+    spun = []
+    for wait in range(400):
+        before = never.looks
+        assert spin.receive(cast("socket.socket", never), 1) is None
+        if never.looks > before:
+            spun.append(wait)
+    assert spun == [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]
+    while spin.receive(cast("socket.socket", Looked(after=0)), 1) is None:
+        pass
+    assert spin.receive(cast("socket.socket", never), 1) is None
+    assert spin.receive(cast("socket.socket", Looked(after=0)), 1) is None
+    assert spin.receive(cast("socket.socket", Looked(after=0)), 1) == b"s"
+
+
+def test_nobody_spins_on_a_core_for_which_others_have_work(yields: list[float]) -> None:
+    """They are served first whenever it is offered: a wait would take milliseconds that a sleep does not."""
+    spin, soon = Spin(), Looked(after=1)
+    yields.append(3e-3)
+    waits = 1
+    while spin.receive(cast("socket.socket", soon), 1) is None:
+        waits += 1
+    assert waits == 1025
+
+
+def test_who_spins_has_a_core_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer and each of its workers."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 6})
+    assert (spins(3), spins(4)) == (True, False)
 
 
 def test_an_exception_that_cannot_travel_is_told_in_words() -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Assignment, Channel, Raised, frame
+from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Assignment, Channel, Raised, Spin, frame, spins
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import EnvError
@@ -217,7 +217,7 @@ class WorkerProcess:
         self._name = f"env worker {self.index} of {count} ({lanes})"
         self._oom_kills = OomKills.read()
         ours, theirs = socket.socketpair()
-        self._channel = Channel(ours, SLICE_S)
+        self._channel = Channel(ours, SLICE_S, Spin() if spins(count + 1) else None)
         # The kernel's parent-death signal comes at the end of the starting thread, not of the process.
         lasting = threading.current_thread() is threading.main_thread()
         arguments = [os.environ.get("MISSION_TUI_RUN", "-"), f"{self.index}/{count}"]
