@@ -162,7 +162,8 @@ class MissionApp(HostApp, inherit_bindings=False):
     def on_mount(self) -> None:
         """Begin to follow the supervisor."""
         self._flow.start()
-        self.screen_change_signal.subscribe(self, self.typed.changed)
+        # At once: where it is told behind what waits for the program, a key of a burst goes to the new screen before.
+        self.screen_change_signal.subscribe(self, self.typed.changed, immediate=True)
         self.screen_change_signal.subscribe(self, lambda _: self._closed_screens.forget())
         self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())

@@ -93,6 +93,17 @@ async def test_a_sheet_that_never_comes_keeps_nothing_for_ever(monkeypatch: pyte
         assert stage.client.asked_for(Clone) == []
 
 
+async def test_a_screen_takes_no_key_before_it_is_there() -> None:
+    """However long the program is busy with other things after it was laid over this one, or taken away again."""
+    async with staged() as stage:
+        stage.app.push_screen(ConfirmScreen("Kill heavy?", (), "kill"))
+        assert stage.app.typed._keeping
+        await stage.until(lambda: not stage.app.typed._keeping, "it is there")
+        stage.app.pop_screen()
+        assert stage.app.typed._keeping
+        await stage.until(lambda: not stage.app.typed._keeping, "the fleet is")
+
+
 async def never(_make: Any) -> Any:
     """No answer at all."""
     await asyncio.Event().wait()
