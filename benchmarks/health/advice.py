@@ -31,6 +31,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import HealthJudge, settings_of
+from mission_tui.fleet.health.rules.throughput import Throughput
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
 from mission_tui.fleet.specs.thresholds import Limits
@@ -51,6 +52,7 @@ def _rate(ppo: PpoSpec, times: float) -> float | Schedule:
 
 AS_SETTINGS: Mapping[str, Callable[[PpoSpec], dict[str, Any]]] = {
     "lr-300": lambda ppo: {"learning_rate": _rate(ppo, 300.0)},
+    "lr-100": lambda ppo: {"learning_rate": _rate(ppo, 100.0)},
     "epochs-40": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "n_epochs": 40},
     "minibatch-4": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "batch_size": 4},
     "ent-1": lambda _: {"ent_coef": 1.0},
@@ -196,7 +198,9 @@ def first_advice(construction: Construction, seed: int, trace: Trace) -> Finding
             # Recorded before the trainer said whose number it was.
             record = structs.replace(record, from_env=True)  # noqa: PLW2901
         for finding in judge.feed(record):
-            if finding.severity != "info" and finding.advice_set and finding.state != "cleared":
+            # Of speed nothing is to be cured: the same numbers come out of what it advises.
+            told = finding.severity != "info" and finding.state != "cleared" and finding.rule != Throughput.id
+            if told and finding.advice_set:
                 return finding
     return None
 

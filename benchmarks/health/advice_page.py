@@ -26,10 +26,16 @@ both, so advice can undo them; what is wrong with the world (rewards, observatio
 the control that it came to harm. *Better* and *worse*: its mean score of that quarter (of MissionGym the share won,
 elsewhere what the task itself pays) differs from the control's by more than a tenth of what the twin learned; less is
 *no difference*. A training whose numbers became nan counts as having learned nothing. *None known*: findings name the
-trouble and advise no setting.
+trouble and advise no setting. What `throughput` advises is not followed: it changes the speed and no number.
+
+A training counts as healthy where the test finds no harm, though something was done to it, too: of a world that needs
+no foresight, say, `gamma` may well be 0.
 
 Advice was changed after looking at trainings of both halves, so neither half is held out here.
 """
+
+BY_ADVICE = """What a finding on the screen says of its advice is from this table: that no cure is known, where the
+advice helped in at most a fifth, and how many it made worse, where those are more than a fifth."""
 
 PROVEN_HEAD = '''"""Which advice cured trainings that were made sick: written by `make health-advice`, not by hand."""
 
@@ -37,7 +43,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-FOLLOWED: Mapping[tuple[str, str], tuple[int, int]] = {
+FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
+'''
+
+PROVEN_FOOT = '''"""By rule and setting: sick trainings that followed it, as how many did better, worse, and in all."""
 '''
 
 Change = tuple[str, str]
@@ -48,14 +57,10 @@ def write_page(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> None:
     """Write the page and the table."""
     PAGE.write_text(page(pairs, kept), encoding="utf-8")
     lines = [
-        f'    ("{rule}", "{key}"): ({helped}, {tried}),\n'
-        for (rule, key), (helped, tried) in sorted(followed(current(pairs, kept)).items())
+        f'    ("{rule}", "{key}"): ({helped}, {worse}, {tried}),\n'
+        for (rule, key), (helped, worse, tried) in sorted(followed(current(pairs, kept)).items())
     ]
-    PROVEN.write_text(
-        f'{PROVEN_HEAD}{"".join(lines)}}}\n"""By rule and setting: how many of the sick trainings that followed it '
-        'did better than without, and how many did."""\n',
-        encoding="utf-8",
-    )
+    PROVEN.write_text(f"{PROVEN_HEAD}{''.join(lines)}}}\n{PROVEN_FOOT}", encoding="utf-8")
 
 
 def current(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> list[tuple[Pair, Outcome]]:
@@ -65,14 +70,14 @@ def current(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> list[tuple[Pair, 
     return [(pair, by_key[key]) for pair, key in advised if key in by_key]
 
 
-def followed(tried: Iterable[tuple[Pair, Outcome]]) -> dict[Change, tuple[int, int]]:
-    """How many sick trainings did better, of how many, by rule and setting."""
-    found: dict[Change, tuple[int, int]] = {}
+def followed(tried: Iterable[tuple[Pair, Outcome]]) -> dict[Change, tuple[int, int, int]]:
+    """How many sick trainings did better, how many worse, of how many, by rule and setting."""
+    found: dict[Change, tuple[int, int, int]] = {}
     for pair, it in tried:
         if pair.healthy or it.word == "refused":
             continue
-        helped, of = found.get(_change(pair), (0, 0))
-        found[_change(pair)] = (helped + (it.word in ("cured", "better")), of + 1)
+        helped, worse, of = found.get(_change(pair), (0, 0, 0))
+        found[_change(pair)] = helped + (it.word in ("cured", "better")), worse + (it.word == "worse"), of + 1
     return found
 
 
@@ -87,12 +92,12 @@ def page(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> str:
         HEAD.rstrip(),
         _goals(pairs, sick, healthy),
         "## By advice",
-        "What a finding on the screen says of its advice is from this table.",
+        BY_ADVICE,
         _by_advice(sick),
         "## By construction",
         _by_construction([it for it in pairs if not it.healthy], {pair.name: it for pair, it in sick}),
         "## Healthy trainings with a false warning",
-        "Followed from just before the warning, beside a control that goes on from there as it was.",
+        "Followed from before the warning, or what was done to it, beside a control that goes on from there as it was.",
         _pairs([it for _, it in healthy]),
         "## Each sick training",
         _pairs([it for _, it in sick]),
@@ -105,6 +110,8 @@ def page(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> str:
 def _goals(pairs: Sequence[Pair], sick: Sequence[tuple[Pair, Outcome]], healthy: Sequence[tuple[Pair, Outcome]]) -> str:
     good, worse = (sum(it.word in words for _, it in sick) for words in (("cured", "better"), ("worse",)))
     hurt = sum(it.word == "worse" for _, it in healthy)
+    untouched = [it for pair, it in healthy if not pair.construction.harm]
+    hurt_untouched = sum(it.word == "worse" for it in untouched)
     all_sick = [it for it in pairs if not it.healthy]
     silent = sum(it.finding is None for it in all_sick)
     to_try = sum(it.finding is not None for it in all_sick)
@@ -120,6 +127,7 @@ def _goals(pairs: Sequence[Pair], sick: Sequence[tuple[Pair, Outcome]], healthy:
         _goal("sick trainings cured or better with the advice", "at least 70 %", good, len(sick), 0.7, least=True),
         _goal("sick trainings worse with it", "at most 5 %", worse, len(sick), 0.05),
         _goal("healthy trainings with a false warning worse with it", "none", hurt, len(healthy), 0.0),
+        _goal("of these, such to which nothing was done", "none", hurt_untouched, len(untouched), 0.0),
     ]
     left = (
         f"Followed so far: {len(sick)} of the {to_try} sick trainings that are advised a setting "
@@ -137,9 +145,8 @@ def _goal(what: str, goal: str, part: int, whole: int, bound: float, *, least: b
 
 def _by_advice(sick: Sequence[tuple[Pair, Outcome]]) -> str:
     rows = ["| finding | advises | helped | worse |", "|---|---|---|---|"]
-    worse = Counter(_change(pair) for pair, it in sick if it.word == "worse")
-    for (rule, key), (helped, tried) in sorted(followed(sick).items()):
-        rows.append(f"| `{rule}` | `{key}` | {helped} of {tried} | {worse[rule, key] or ''} |")
+    for (rule, key), (helped, worse, tried) in sorted(followed(sick).items()):
+        rows.append(f"| `{rule}` | `{key}` | {helped} of {tried} | {worse or ''} |")
     return "\n".join(rows)
 
 

@@ -27,6 +27,8 @@ Sources = tuple[Spec, Mapping[str, Any]]
 """What was asked for, and by table what was read back from the model; of a preset nothing is."""
 
 ENOUGH_FOLLOWED = 3
+_SELDOM = 0.2
+"""Of what was tried: what helps no oftener is no cure."""
 _STEPS = ("n_epochs", "batch_size")
 """Settings that decide how many gradient steps an update has."""
 
@@ -132,10 +134,13 @@ def proof(finding: Finding) -> str:
     """
     if not finding.advice_set or finding.undo:
         return ""
-    helped, tried = FOLLOWED.get((finding.rule, finding.advice_set[0].partition("=")[0]), (0, 0))
+    helped, worse, tried = FOLLOWED.get((finding.rule, finding.advice_set[0].partition("=")[0]), (0, 0, 0))
     if tried < ENOUGH_FOLLOWED:
         return ""
-    return f"this helped in {helped} of {tried} trainings that were made sick to measure it"
+    said = f"helped in {helped} of {tried} trainings that were made sick to measure it"
+    if worse > _SELDOM * tried:
+        said += f" and made {worse} worse"
+    return f"no cure is known: this {said}" if helped <= _SELDOM * tried else f"this {said}"
 
 
 def _steps_words(spec: Spec, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

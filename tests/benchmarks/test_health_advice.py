@@ -52,6 +52,8 @@ def test_each_construction_is_seen_twice_before_any_is_seen_again(monkeypatch: p
         ("gamma-0", "slippery", 11, ("ppo.gamma=0.99",)),
         ("no-value", "acrobot", 101, ("ppo.vf_coef=0.5",)),
         ("nan-reward", "acrobot", 101, None),
+        # `throughput` speaks in it, and advises how environments are stepped.
+        ("annealed", "noisy-pendulum", 102, None),
     ],
 )
 def test_the_advice_is_that_of_the_recorded_training(
@@ -73,6 +75,11 @@ def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monke
     assert "| sick trainings cured or better with the advice | at least 70 % | 50% (1 of 2) | **missed** |" in text
     assert "| sick trainings worse with it | at most 5 % | 50% (1 of 2) | **missed** |" in text
     assert "false warning worse with it | none | 100% (1 of 1) | **missed** |" in text
+    assert "such to which nothing was done | none | – | – |" in text
+    untouched = replace(healthy, construction=NAMED["healthy", "cartpole"])
+    assert "such to which nothing was done | none | 100% (1 of 1) |" in page(
+        (untouched,), [_outcome(untouched, "worse")]
+    )
     assert "| `kl-persistent` | `ppo.learning_rate` | 1 of 2 | 1 |" in text
     assert "In 1 more sick trainings no cure is known" in text
     assert "## Advice that is given no longer" in text
@@ -80,14 +87,16 @@ def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("PAGE", "PROVEN"):
         monkeypatch.setattr(advice_page, name, tmp_path / name)
     write_page((one, two, healthy, silent), kept)
-    assert '    ("kl-persistent", "ppo.learning_rate"): (1, 2),\n' in (tmp_path / "PROVEN").read_text(encoding="utf-8")
+    assert '    ("kl-persistent", "ppo.learning_rate"): (1, 1, 2),\n' in (tmp_path / "PROVEN").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_what_findings_say_is_what_the_page_says() -> None:
     """The table that ships and the page are written together."""
     text = PAGE.read_text(encoding="utf-8")
-    for (rule, key), (helped, tried) in FOLLOWED.items():
-        assert f"| `{rule}` | `{key}` | {helped} of {tried} |" in text
+    for (rule, key), (helped, worse, tried) in FOLLOWED.items():
+        assert f"| `{rule}` | `{key}` | {helped} of {tried} | {worse or ''} |" in text
 
 
 def _pair(construction: Construction, seed: int) -> Pair:

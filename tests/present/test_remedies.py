@@ -42,8 +42,12 @@ def test_advice_says_how_often_it_helped_where_enough_trainings_followed_it(monk
     """By the rule and the first setting; nothing is said of two, or of advice that has no setting."""
     finding = Finding("x", "kl-persistent", "warning", 1, 2, "", "", "halve it", ("ppo.learning_rate=0.001",))
     key = ("kl-persistent", "ppo.learning_rate")
-    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (7, 8)})
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (7, 0, 8)})
     assert proof(finding) == "this helped in 7 of 8 trainings that were made sick to measure it"
     assert proof(structs.replace(finding, advice_set=())) == ""
-    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (2, 2)})
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (4, 4, 9)})
+    assert proof(finding) == "this helped in 4 of 9 trainings that were made sick to measure it and made 4 worse"
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (1, 0, 6)})
+    assert proof(finding).startswith("no cure is known: this helped in 1 of 6 trainings")
+    monkeypatch.setattr(run_settings, "FOLLOWED", {key: (2, 0, 2)})
     assert proof(finding) == ""

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-FOLLOWED: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("entropy-collapse", "ppo.learning_rate"): (0, 1),
-    ("explained-variance", "env.normalize"): (2, 2),
-    ("explained-variance", "ppo.ent_coef"): (1, 1),
-    ("explained-variance", "ppo.gamma"): (1, 1),
-    ("explained-variance", "ppo.vf_coef"): (3, 3),
-    ("grad-norm", "env.normalize"): (0, 1),
-    ("kl-persistent", "ppo.learning_rate"): (6, 6),
-    ("kl-persistent", "ppo.target_kl"): (1, 2),
-    ("kl-spike", "ppo.target_kl"): (1, 1),
-    ("policy-frozen", "ppo.learning_rate"): (7, 7),
-    ("reward-oscillation", "ppo.learning_rate"): (1, 1),
-    ("value-loss", "env.normalize"): (0, 1),
+FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
+    ("actions-at-bound", "ppo.ent_coef"): (1, 0, 1),
+    ("actions-at-bound", "ppo.policy_kwargs.log_std_init"): (0, 0, 2),
+    ("drawdown", "ppo.target_kl"): (1, 0, 2),
+    ("entropy-collapse", "ppo.ent_coef"): (1, 0, 6),
+    ("entropy-collapse", "ppo.learning_rate"): (1, 0, 6),
+    ("explained-variance", "env.normalize"): (4, 4, 9),
+    ("explained-variance", "ppo.ent_coef"): (3, 0, 3),
+    ("explained-variance", "ppo.gamma"): (25, 0, 25),
+    ("explained-variance", "ppo.vf_coef"): (21, 1, 25),
+    ("grad-norm", "env.normalize"): (5, 1, 8),
+    ("kl-persistent", "ppo.learning_rate"): (47, 0, 47),
+    ("kl-persistent", "ppo.target_kl"): (2, 0, 5),
+    ("kl-spike", "ppo.gamma"): (1, 0, 1),
+    ("kl-spike", "ppo.target_kl"): (1, 0, 2),
+    ("policy-frozen", "ppo.ent_coef"): (0, 0, 2),
+    ("policy-frozen", "ppo.learning_rate"): (57, 2, 61),
+    ("policy-std", "ppo.ent_coef"): (4, 0, 4),
+    ("policy-std", "ppo.learning_rate"): (1, 0, 1),
+    ("reward-oscillation", "ppo.learning_rate"): (1, 0, 1),
+    ("stall", "env.kwargs.shaping"): (0, 0, 8),
+    ("value-loss", "env.normalize"): (1, 0, 2),
+    ("value-loss", "ppo.learning_rate"): (0, 0, 1),
 }
-"""By rule and setting: how many of the sick trainings that followed it did better than without, and how many did."""
+"""By rule and setting: sick trainings that followed it, as how many did better, worse, and in all."""
