@@ -65,6 +65,13 @@ LINES = (
         "stepping",
     ),
     Line(
+        "hand-over of a step: 32 environments that do nothing, over what a worker's share of them takes",
+        "",
+        "<= 40 us on one worker and on two",
+        r"^hand-over of a step",
+        "stepping",
+    ),
+    Line(
         "PPO, 16 x CartPole, same hyper-parameters, same learning",
         "SB3 on the same batched core; best of SB3, CleanRL, sbx, PufferLib",
         ">= 5 x batched; >= 4 x inline, >= 2.5 x with two workers",

@@ -8,6 +8,7 @@ Run: python -m benchmarks.stepping [--rounds N] [--json FILE]
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,7 +25,7 @@ import benchmarks.slow_env  # noqa: F401 - registers it
 from benchmarks.free_loops import CHUNK, FreeLoops
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import best_of, bounded, compared, unmeasured
-from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, play, workers
+from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, inline, play, workers
 
 OURS = "workers"
 HAND_OVER = "workers of nothing"
@@ -36,6 +37,7 @@ SUBPROC_MIB = 160
 WARM_UP = 2
 UPS = 5
 UP_S, PSS_MIB = 0.3, 80.0
+HANDED_OVER, HAND_OVER_US = 32, 40.0
 
 
 def monitored(env_id: str) -> gymnasium.Env[Any, Any]:
@@ -140,6 +142,29 @@ def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], mem
     yield bounded(f"PSS {what}", "MiB", [memory[OURS]], at_most=PSS_MIB, against=against, theirs=their_pss)
 
 
+def hand_over_rows(n_workers: int, rounds: int, seconds: float) -> Iterator[Row]:
+    """What a step of 32 environments that do nothing takes in workers, less what a worker's share takes in a process of
+    its own: on one worker, for which there is a core beside the trainer's, and on so many.
+    """
+    actions = [np.zeros(HANDED_OVER, dtype=int)] * ACTIONS
+    for count in sorted({1, n_workers}):
+        share = HANDED_OVER // count
+        there = brought_up(partial(workers, "Still-v0", HANDED_OVER, count))
+        here = brought_up(partial(inline, "Still-v0", share))
+        for _ in range(WARM_UP + rounds):
+            play(there, actions, HANDED_OVER, seconds)
+            play(here, [it[:share] for it in actions], share, seconds)
+        for subject in (there, here):
+            subject.vec.close()
+        whole = [HANDED_OVER / rate * 1e6 for rate in there.rates[WARM_UP:]]
+        work = [share / rate * 1e6 for rate in here.rates[WARM_UP:]]
+        what = f"hand-over of a step, {HANDED_OVER} environments that do nothing, {count} worker(s)"
+        note = f"of {statistics.median(whole):.0f} us for the step, on {len(os.sched_getaffinity(0))} cores"
+        over = [step - share_us for step, share_us in zip(whole, work, strict=True)]
+        print(f"\n{what}: {statistics.median(over):.0f} us ({min(over):.0f} to {max(over):.0f}), {note}")
+        yield bounded(what, "us", over, at_most=HAND_OVER_US, note=note)
+
+
 def show(title: str, subjects: dict[str, Subject], memory: dict[str, float]) -> None:
     """Print one comparison."""
     print(f"\n{title}")
@@ -164,6 +189,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     elsewhere, rows = busy_elsewhere(), list[Row]()
+    rows.extend(hand_over_rows(options.workers, options.rounds, options.seconds))
     for env_id in options.envs:
         try:
             gymnasium.make(env_id).close()
