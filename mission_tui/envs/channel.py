@@ -15,13 +15,15 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import select
 import socket
 import struct
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import gymnasium
 
@@ -29,8 +31,8 @@ from mission_tui.envs.shared_memory import Layout
 from mission_tui.errors import raised_by
 
 BEGIN, STEP, CALL, FORM, QUIT = b"a", b"s", b"c", b"f", b"q"
-"""The first message brings the assignment; then: step all lanes, call something in some of them, learn the form of the
-actions that follow, close and leave.
+"""The first message brings the assignment; then: call something in some lanes, learn the form of the actions that
+follow, close and leave. That all lanes step is said by an eventfd, not in words.
 """
 DONE, ERROR = b"d", b"e"
 """The answers: what was asked is done (the payload is its result), or something was raised."""
@@ -38,6 +40,7 @@ DONE, ERROR = b"d", b"e"
 _HEADER = struct.Struct("=cQ")
 _TIMEVAL = struct.Struct("@ll")
 _READ = 1 << 14
+_AT_ONCE = socket.MSG_DONTWAIT
 
 _SPIN_S = 300e-6
 """Longer than most policies take to act, shorter than any update."""
@@ -117,6 +120,9 @@ def frame(kind: bytes, content: Any = None) -> bytes:
     return _HEADER.pack(kind, len(payload)) + payload
 
 
+Seen = TypeVar("Seen")
+
+
 class Spin:
     """Looks again and again for a while before a wait sleeps: to be woken costs 30 to 60 us on virtual processors.
 
@@ -127,8 +133,8 @@ class Spin:
     def __init__(self) -> None:
         self._rests = self._in_vain = 0
 
-    def receive(self, end: socket.socket, most: int) -> bytes | None:
-        """What comes within 300 us, or None. Raises `OSError` as `recv` does."""
+    def receive(self, look: Callable[[], Seen]) -> Seen | None:
+        """What `look` sees within 300 us, or None; it raises `BlockingIOError` while nothing is there."""
         if self._rests:
             self._rests -= 1
             return None
@@ -136,7 +142,7 @@ class Spin:
         until = now + _SPIN_S
         while now < until:
             try:
-                part = end.recv(most, socket.MSG_DONTWAIT)
+                seen = look()
             except BlockingIOError:
                 os.sched_yield()
                 before, now = now, time.perf_counter()
@@ -145,7 +151,7 @@ class Spin:
                     return None
             else:
                 self._in_vain = 0
-                return part
+                return seen
         self._in_vain = min(2 * self._in_vain + 1, _RESTS)
         self._rests = self._in_vain
         return None
@@ -203,7 +209,7 @@ class Channel:
     def _part(self, most: int, silent: Callable[[], None] | None) -> bytes:
         while True:
             try:
-                part = None if self._spin is None else self._spin.receive(self._end, most)
+                part = None if self._spin is None else self._spin.receive(partial(self._end.recv, most, _AT_ONCE))
                 if part is None:
                     part = self._end.recv(most)
             except BlockingIOError:
@@ -215,6 +221,34 @@ class Channel:
             if not part:
                 raise EOFError
             return part
+
+
+class Orders:
+    """What a worker is asked: over its `channel`, and to step by the eventfd `steps`.
+
+    Writing into a socket wakes a reader for the writer's core, who is taken to be done: of two workers that were asked
+    to step one after another both began on the trainer's core. An eventfd wakes it for an idle one.
+    """
+
+    def __init__(self, channel: Channel, end: socket.socket, steps: int, spin: Spin | None) -> None:
+        self._channel, self._steps, self._spin = channel, steps, spin
+        self._look = partial(os.eventfd_read, steps)
+        self._end = end.fileno()
+        self._poll = select.poll()
+        for descriptor in (self._end, steps):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def receive(self) -> tuple[bytes, Any]:
+        """The next of them. Raises `EOFError` when the trainer is gone."""
+        if self._spin is not None and self._spin.receive(self._look) is not None:
+            return STEP, None
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
+            if self._end in ready:
+                return self._channel.receive()
+            if self._steps in ready:
+                os.eventfd_read(self._steps)
+                return STEP, None
 
 
 @dataclass(frozen=True, slots=True)

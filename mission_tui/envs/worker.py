@@ -1,7 +1,7 @@
-"""``python -m mission_tui.envs.worker RUN INDEX/COUNT PARENT FD``: a process that steps some environments of a run.
+"""``python -m mission_tui.envs.worker RUN INDEX/COUNT PARENT FD STEPS``: a process that steps environments of a run.
 
-It imports no torch, obeys what comes over the socket FD, and lives no longer than its trainer: the kernel kills it
-with the trainer's main thread, and the end of the stream ends it too.
+It imports no torch, obeys what comes over the socket FD and the eventfd STEPS, and lives no longer than its trainer:
+the kernel kills it with the trainer's main thread, and the end of the stream ends it too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,20 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from mission_tui.envs.channel import DONE, ERROR, FORM, QUIT, STEP, Assignment, Channel, Raised, Spin, frame, spins
+from mission_tui.envs.channel import (
+    DONE,
+    ERROR,
+    FORM,
+    QUIT,
+    STEP,
+    Assignment,
+    Channel,
+    Orders,
+    Raised,
+    Spin,
+    frame,
+    spins,
+)
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_memory import SharedArrays, record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
@@ -27,7 +40,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(words: list[str]) -> int:
     """Serve until the trainer says so or is gone; returns the exit code."""
-    run, place, parent, descriptor = words
+    run, place, parent, descriptor, steps = words
     guard_forks()
     # A Ctrl-C is the trainer's to answer: it saves first, and needs its environments for that.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -40,10 +53,12 @@ def main(words: list[str]) -> int:
     record_shared_names(os.environ)
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
-    count = int(place.partition("/")[2])
-    channel = Channel(socket.socket(fileno=int(descriptor)), spin=Spin() if spins(count + 1) else None)
+    os.set_inheritable(int(steps), False)
+    end = socket.socket(fileno=int(descriptor))
+    channel = Channel(end)
+    spin = Spin() if spins(int(place.partition("/")[2]) + 1) else None
     with suppress(EOFError, OSError):
-        _serve(channel)
+        _serve(channel, Orders(channel, end, int(steps), spin))
     return 0
 
 
@@ -51,7 +66,7 @@ def _leave_to_trainer(_number: int, _frame: FrameType | None) -> None:
     """What a worker does of its own at a SIGTERM: nothing. It ends with its trainer."""
 
 
-def _serve(channel: Channel) -> None:
+def _serve(channel: Channel, orders: Orders) -> None:
     _, assignment = channel.receive()
     sys.path[:] = assignment.path
     arrays = SharedArrays(assignment.layout, assignment.memory)
@@ -62,7 +77,7 @@ def _serve(channel: Channel) -> None:
         lanes.count_answer()
         channel.send(made)
         # Also after a failure: leaving is for the trainer to say, and a worker that is gone has died.
-        while (order := channel.receive())[0] != QUIT:
+        while (order := orders.receive())[0] != QUIT:
             _obey(channel, lanes, assignment.n_envs, *order)
     finally:
         leave_fork(sys.exc_info()[1])
@@ -81,11 +96,14 @@ def _made(lanes: Lanes, assignment: Assignment) -> bytes:
 
 
 def _obey(channel: Channel, lanes: Lanes, n_envs: int, kind: bytes, content: Any) -> None:
-    if kind == FORM:
-        lanes.form(content, n_envs)
-        return
     try:
-        answer = frame(DONE, lanes.step() or None) if kind == STEP else frame(DONE, lanes.call(content))
+        if kind == STEP:
+            answer = frame(DONE, lanes.step() or None)
+        elif kind == FORM:
+            lanes.form(content, n_envs)
+            answer = frame(DONE)
+        else:
+            answer = frame(DONE, lanes.call(content))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - an environment is foreign code and may raise anything
         leave_fork(error)
         answer = frame(ERROR, Raised.of(error, lanes.at))

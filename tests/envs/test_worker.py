@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -19,7 +20,7 @@ from gymnasium import spaces
 from stable_baselines3.common import monitor as sb3
 
 from mission_tui.envs import save_env_state
-from mission_tui.envs.channel import DONE, STEP, Channel, EnvRecipe, Monitor, Raised, Spin, frame, spins
+from mission_tui.envs.channel import CALL, DONE, STEP, Channel, EnvRecipe, Monitor, Orders, Raised, Spin, frame, spins
 from mission_tui.envs.shared_memory import Layout, SharedArrays, anonymous_memory
 
 ROOT = Path(__file__).parents[2]
@@ -136,14 +137,13 @@ def test_silence_is_told_slice_by_slice() -> None:
 
 
 class Looked:
-    """The end of a stream on which something comes after so many looks, and how often it was looked at."""
+    """Something comes after so many looks; how often it was looked for."""
 
     def __init__(self, after: float) -> None:
         self.after, self.looks = after, 0
 
-    def recv(self, _most: int, flags: int) -> bytes:
+    def __call__(self) -> bytes:
         """What came; asked without waiting."""
-        assert flags == socket.MSG_DONTWAIT
         self.looks += 1
         if self.looks <= self.after:
             raise BlockingIOError
@@ -168,7 +168,7 @@ def test_what_comes_soon_is_met_without_a_sleep() -> None:
     """Every time, as long as it does."""
     spin = Spin()
     for end in (Looked(after=0), Looked(after=20), Looked(after=29)):
-        assert spin.receive(cast("socket.socket", end), 1) == b"s"
+        assert spin.receive(end) == b"s"
         assert end.looks == end.after + 1
 
 
@@ -179,15 +179,15 @@ def test_waits_that_are_long_are_soon_no_longer_spun_for() -> None:
     spun = []
     for wait in range(400):
         before = never.looks
-        assert spin.receive(cast("socket.socket", never), 1) is None
+        assert spin.receive(never) is None
         if never.looks > before:
             spun.append(wait)
     assert spun == [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]
-    while spin.receive(cast("socket.socket", Looked(after=0)), 1) is None:
+    while spin.receive(Looked(after=0)) is None:
         pass
-    assert spin.receive(cast("socket.socket", never), 1) is None
-    assert spin.receive(cast("socket.socket", Looked(after=0)), 1) is None
-    assert spin.receive(cast("socket.socket", Looked(after=0)), 1) == b"s"
+    assert spin.receive(never) is None
+    assert spin.receive(Looked(after=0)) is None
+    assert spin.receive(Looked(after=0)) == b"s"
 
 
 def test_nobody_spins_on_a_core_for_which_others_have_work(yields: list[float]) -> None:
@@ -195,7 +195,7 @@ def test_nobody_spins_on_a_core_for_which_others_have_work(yields: list[float]) 
     spin, soon = Spin(), Looked(after=1)
     yields.append(3e-3)
     waits = 1
-    while spin.receive(cast("socket.socket", soon), 1) is None:
+    while spin.receive(soon) is None:
         waits += 1
     assert waits == 1025
 
@@ -204,6 +204,39 @@ def test_who_spins_has_a_core_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trainer and each of its workers."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 6})
     assert (spins(3), spins(4)) == (True, False)
+
+
+@pytest.mark.parametrize("spins_first", [False, True])
+def test_orders_come_in_words_and_steps_without(spins_first: bool) -> None:
+    """Each whole, whichever way it comes and whether it is there already or waited for; then the end is told."""
+    ours, theirs = socket.socketpair()
+    steps = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+    trainer = Channel(ours)
+    orders = Orders(Channel(theirs), theirs, steps, Spin() if spins_first else None)
+    heard, asked = list[tuple[bytes, Any]](), threading.Semaphore(0)
+
+    def worker() -> None:
+        with suppress(EOFError):
+            while True:
+                heard.append(orders.receive())
+                asked.release()
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    for pause_s in (0.0, 0.01):
+        for order in (STEP, CALL, STEP, STEP):
+            time.sleep(pause_s)
+            if order == STEP:
+                os.eventfd_write(steps, 1)
+            else:
+                trainer.send(frame(CALL, "reset"))
+            assert asked.acquire(timeout=20)
+    trainer.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert heard == [(STEP, None), (CALL, "reset"), (STEP, None), (STEP, None)] * 2
+    os.close(steps)
+    theirs.close()
 
 
 def test_an_exception_that_cannot_travel_is_told_in_words() -> None:

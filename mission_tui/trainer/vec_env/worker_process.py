@@ -221,16 +221,21 @@ class WorkerProcess:
         # The kernel's parent-death signal comes at the end of the starting thread, not of the process.
         lasting = threading.current_thread() is threading.main_thread()
         arguments = [os.environ.get("MISSION_TUI_RUN", "-"), f"{self.index}/{count}"]
-        arguments += [str(os.getpid() if lasting else 0), str(theirs.fileno())]
-        self._heard, stderr = words.open()
-        with theirs, os.fdopen(stderr, "wb"):
-            self._process = subprocess.Popen(
-                [*module_words("mission_tui.envs.worker"), *arguments],
-                stdin=subprocess.DEVNULL,
-                stderr=stderr,
-                pass_fds=(theirs.fileno(), assignment.memory),
-                env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
-            )
+        self._steps = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        arguments += [str(os.getpid() if lasting else 0), str(theirs.fileno()), str(self._steps)]
+        try:
+            self._heard, stderr = words.open()
+            with theirs, os.fdopen(stderr, "wb"):
+                self._process = subprocess.Popen(
+                    [*module_words("mission_tui.envs.worker"), *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stderr=stderr,
+                    pass_fds=(theirs.fileno(), assignment.memory, self._steps),
+                    env=os.environ | dict.fromkeys(_ONE_THREAD, "1"),
+                )
+        except BaseException:
+            os.close(self._steps)
+            raise
         self.send(frame(BEGIN, assignment))
 
     @property
@@ -247,6 +252,13 @@ class WorkerProcess:
         try:
             self._channel.send(message)
         except OSError as error:
+            raise self._exit_error() from error
+
+    def step(self) -> None:
+        """Ask for a step; of one that is dead `answer` tells. Raises `EnvError` once it was dismissed."""
+        try:
+            os.eventfd_write(self._steps, 1)
+        except (OSError, ValueError) as error:
             raise self._exit_error() from error
 
     def answer(self, doing: str, patience: Patience, look: Callable[[], None]) -> Any:
@@ -285,6 +297,9 @@ class WorkerProcess:
             return
         finally:
             self._channel.close()
+            if self._steps >= 0:
+                os.close(self._steps)
+            self._steps = -1  # its number may be another file's from here on
 
     def end(self, deadline_s: float) -> None:
         """See it gone by `deadline_s` (monotonic), with SIGKILL if it does not leave."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.channel import CALL, FORM, STEP, Assignment, EnvRecipe, Raised, frame
+from mission_tui.envs.channel import CALL, FORM, Assignment, EnvRecipe, Raised, frame
 from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
 from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
@@ -120,12 +120,11 @@ class WorkerPool:
         """Who of them is late and who is slow; for another thread, about once a second."""
         return self._liveness.sample(self.pids)
 
-    def send(self, messages: Mapping[int, bytes], *, answered: bool = True) -> None:
-        """Send each worker its message, which is `answered` or not. Raises `EnvError` when one is dead, for ever."""
+    def send(self, messages: Mapping[int, bytes]) -> None:
+        """Send each worker its message. Raises `EnvError` when one is dead, for ever."""
         if self._broken is not None:
             raise self._broken
-        if answered:
-            self._liveness.ask(messages)
+        self._liveness.ask(messages)
         try:
             for index, message in messages.items():
                 self._workers[index].send(message)
@@ -133,9 +132,17 @@ class WorkerPool:
             self._broken = error
             raise
 
-    def send_all(self, message: bytes, *, answered: bool = True) -> None:
+    def send_all(self, message: bytes) -> None:
         """Send every worker the same."""
-        self.send(dict.fromkeys(range(len(self)), message), answered=answered)
+        self.send(dict.fromkeys(range(len(self)), message))
+
+    def step_all(self) -> None:
+        """Ask every worker for a step. Raises `EnvError` when one is known to be dead."""
+        if self._broken is not None:
+            raise self._broken
+        self._liveness.ask(range(len(self)))
+        for worker in self._workers:
+            worker.step()
 
     def receive(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
@@ -264,10 +271,11 @@ class WorkersVecEnv(VecEnv):
         form = actions.dtype.str, actions.shape[1:]
         if form != self._form:
             self._shared_actions = self._arrays.actions(form, self.num_envs)
-            self.pool.send_all(frame(FORM, form), answered=False)
+            self.pool.send_all(frame(FORM, form))
+            self.pool.receive(range(len(self.pool)), "form of the actions", self._calling)
             self._form = form
         self._shared_actions[...] = actions
-        self.pool.send_all(frame(STEP))
+        self.pool.step_all()
         self._pending, self._masks_there = True, False
 
     def step_wait(self) -> VecEnvStepReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.channel import EnvRecipe
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
 
@@ -314,3 +316,18 @@ def test_masks_come_with_every_step_and_are_those_of_the_moment() -> None:
         assert (vec.action_masks() != first).any()
         vec.set_state(start)
         np.testing.assert_array_equal(vec.action_masks(), first)
+
+
+def test_a_step_after_the_end_writes_into_nobody_elses_file() -> None:
+    """The descriptors of workers that were dismissed may be other files by then."""
+    with workers("CartPole-v1") as vec:
+        vec.reset()
+        actions = actions_of(vec, 0)
+        vec.step(actions)
+    others = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(16)]
+    with pytest.raises(EnvError, match="env worker 0 of 2"):
+        vec.step_async(actions)
+    for other in others:
+        with pytest.raises(BlockingIOError):
+            os.eventfd_read(other)
+        os.close(other)
