@@ -175,6 +175,10 @@ class Channel:
             timeval = _TIMEVAL.pack(whole, int((slice_s - whole) * 1e6))
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
 
+    def fileno(self) -> int:
+        """Its descriptor, to be polled with others."""
+        return self._end.fileno()
+
     def send(self, message: bytes) -> None:
         """Send what `frame` made. Raises `OSError` when the other side is gone."""
         self._end.sendall(message)
@@ -230,12 +234,12 @@ class Orders:
     to step one after another both began on the trainer's core. An eventfd wakes it for an idle one.
     """
 
-    def __init__(self, channel: Channel, end: socket.socket, steps: int, spin: Spin | None) -> None:
+    def __init__(self, channel: Channel, steps: int, spin: Spin | None) -> None:
         self._channel, self._steps, self._spin = channel, steps, spin
         self._look = partial(os.eventfd_read, steps)
-        self._end = end.fileno()
+        self._said = channel.fileno()
         self._poll = select.poll()
-        for descriptor in (self._end, steps):
+        for descriptor in (self._said, steps):
             self._poll.register(descriptor, select.POLLIN)
 
     def receive(self) -> tuple[bytes, Any]:
@@ -244,7 +248,7 @@ class Orders:
             return STEP, None
         while True:
             ready = {descriptor for descriptor, _ in self._poll.poll()}
-            if self._end in ready:
+            if self._said in ready:
                 return self._channel.receive()
             if self._steps in ready:
                 os.eventfd_read(self._steps)

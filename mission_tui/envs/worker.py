@@ -54,11 +54,10 @@ def main(words: list[str]) -> int:
     # A process that an environment starts must not hold the stream open after this one is gone.
     os.set_inheritable(int(descriptor), False)
     os.set_inheritable(int(steps), False)
-    end = socket.socket(fileno=int(descriptor))
-    channel = Channel(end)
+    channel = Channel(socket.socket(fileno=int(descriptor)))
     spin = Spin() if spins(int(place.partition("/")[2]) + 1) else None
     with suppress(EOFError, OSError):
-        _serve(channel, Orders(channel, end, int(steps), spin))
+        _serve(channel, Orders(channel, int(steps), spin))
     return 0
 
 

@@ -212,7 +212,7 @@ def test_orders_come_in_words_and_steps_without(spins_first: bool) -> None:
     ours, theirs = socket.socketpair()
     steps = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
     trainer = Channel(ours)
-    orders = Orders(Channel(theirs), theirs, steps, Spin() if spins_first else None)
+    orders = Orders(Channel(theirs), steps, Spin() if spins_first else None)
     heard, asked = list[tuple[bytes, Any]](), threading.Semaphore(0)
 
     def worker() -> None:
@@ -223,7 +223,7 @@ def test_orders_come_in_words_and_steps_without(spins_first: bool) -> None:
 
     thread = threading.Thread(target=worker)
     thread.start()
-    for pause_s in (0.0, 0.01):
+    for pause_s in (0.0, 0.01):  # while it spins, and once it sleeps: what it hears must not depend on which
         for order in (STEP, CALL, STEP, STEP):
             time.sleep(pause_s)
             if order == STEP:

@@ -48,7 +48,7 @@ VecKind = Literal["native", "inline", "workers"]
 _HAND_OVER_S = 100e-6
 """What a step of all environments costs over their work for each worker: waking it and hearing it.
 
-Measured: 120 to 150 us with 2 workers on 2 cores, 4.5 ms with 32, 8.6 ms with 64.
+Measured: 140 to 270 us with 2 workers on 2 cores, 4.5 ms with 32, 8.6 ms with 64.
 """
 _SPUN_HAND_OVER_S = 30e-6
 """The same where trainer and workers have a core each, on which they spin for a while: 20 us were measured."""
