@@ -50,6 +50,7 @@ __all__ = [
     "read_done",
     "tell",
     "updates_of",
+    "views_in_time",
 ]
 
 LOOK_EVERY_S = 1.0
@@ -150,6 +151,18 @@ def _file(folder: Path, job: Job) -> Path:
     return folder / f"{job.name}.json"
 
 
+def views_in_time(lab: Lab) -> dict[str, RunView]:
+    """Every run; on a busy machine the supervisor is late now and then, and what trains goes on meanwhile."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return lab.views()
+        except MissionError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(LOOK_EVERY_S)
+
+
 class Campaign:
     """Jobs that are carried out in a lab, `at_once` at a time; `failures` says of whom it gave up why."""
 
@@ -184,19 +197,8 @@ class Campaign:
 
     def _newest(self) -> dict[str, RunView]:
         """The newest run of each name: one that could not go on is followed by another of its name."""
-        views = sorted(self._views().values(), key=lambda view: view.created_t)
+        views = sorted(views_in_time(self._lab).values(), key=lambda view: view.created_t)
         return {view.name: view for view in views}
-
-    def _views(self) -> dict[str, RunView]:
-        """Every run; on a busy machine the supervisor is late now and then, and what trains goes on meanwhile."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return self._lab.views()
-            except MissionError:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(LOOK_EVERY_S)
 
     def _begin(self, job: Job, view: RunView | None) -> None:
         self._begun[job] = None

@@ -31,6 +31,7 @@ __all__ = [
     "asked_as",
     "busy_elsewhere",
     "digest",
+    "facts_of_the_card",
     "facts_of_the_machine",
     "keep_sheets",
     "kept_sheets",
@@ -85,6 +86,21 @@ def facts_of_the_machine(also: Sequence[str] = ()) -> dict[str, str]:
         "python": sys.version.split()[0],
         **versions,
     }
+
+
+def facts_of_the_card(device: str) -> dict[str, str]:
+    """What card `device` is, and what drives it; nothing of a CPU."""
+    if not device.startswith("cuda"):
+        return {}
+    import torch
+    from torch.version import cuda
+
+    from mission_tui.gpu_driver import loaded_module
+
+    if not torch.cuda.is_available():
+        return {}
+    name, driver = torch.cuda.get_device_name(device), loaded_module()
+    return {"GPU": name, **({"driver": driver} if driver else {}), "CUDA": str(cuda)}
 
 
 def _processor() -> str:

@@ -177,6 +177,23 @@ def swarm(bench: Bench) -> list[Row]:
     return _preset("swarm", bench)
 
 
+def at_once(bench: Bench) -> list[Row]:
+    """`beast` and `swarm`, whose peers take minutes: only one run against four, after nothing else was at work."""
+    rows = []
+    for preset in ("swarm",) if bench.small else ("beast", "swarm"):
+        spec = spec_of(preset, bench.shape)
+        transitions = spec.env.n_envs * spec.ppo.n_steps
+        with opened() as lab:
+            one = [rate(trained(lab, preset, bench.shape, 1, bench.seconds)[0], transitions)]
+            with probing() as probe:
+                four = trained(lab, preset, bench.shape, bench.at_once, bench.seconds)
+        summed = [sum(rate(each, transitions) for each in four)]
+        what = f"`{preset}`, four at once against one alone, summed steps/s"
+        rows.append(compared(what, "steps/s", summed, "one, alone", one, None))
+        rows += _of_card(preset, "four", "four at once", probe, bench, summed[0])
+    return rows
+
+
 def small_nets(bench: Bench) -> list[Row]:
     """Whole trainings on either, and what `check`, `tune` and a launch say of the net after a few seconds."""
     words = (

@@ -54,6 +54,7 @@ ITEMS = (
     Item("fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"),
     Item("fast", "images", 90, "the same of SB3's net for Atari"),
     Item("fast", "fast", 150, "the same of `fast`"),
+    Item("fast", "at_once", 120, "four `beast` and four `swarm` against one, without their peers, which take minutes"),
     Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
     Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),
     Item("seen", "runs", 150, "one run and two on one card: placement, memory, what a second one costs"),
@@ -117,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--train-seconds", type=float, default=TRAIN_S)
     parser.add_argument("--json", type=Path, required=True)
     asked = parser.parse_args(arguments)
-    from benchmarks.results import Row, Sheet, asked_as, facts_of_the_machine, write_sheet
+    from benchmarks.results import Row, Sheet, asked_as, facts_of_the_card, facts_of_the_machine, write_sheet
     from benchmarks.rows import unmeasured
 
     item = item_of(asked.name)
@@ -128,22 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         said = " ".join(f"{type(error).__name__}: {error}".split())[:400]
         rows = [unmeasured(item.what, "", said)]
-    machine = {**_card(asked.device), **facts_of_the_machine()}
+    machine = {**facts_of_the_card(asked.device), **facts_of_the_machine()}
     write_sheet(Sheet(item.full_name, asked_as("benchmarks.gpu.items"), tuple(rows), machine=machine), asked.json)
     return 0
-
-
-def _card(device: str) -> dict[str, str]:
-    """What it is, and what drives it; nothing of a CPU."""
-    import torch
-    from torch.version import cuda
-
-    from mission_tui.gpu_driver import loaded_module
-
-    if not device.startswith("cuda") or not torch.cuda.is_available():
-        return {}
-    name, driver = torch.cuda.get_device_name(device), loaded_module()
-    return {"GPU": name, **({"driver": driver} if driver else {}), "CUDA": str(cuda)}
 
 
 if __name__ == "__main__":

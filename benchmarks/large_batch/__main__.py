@@ -1,6 +1,7 @@
 """The campaign: trains what is not trained yet under our own supervisor, one run at a time, then answers.
 
-One seed of every setting is trained before the next, so that whoever ends it early can compare what there is.
+One seed of every setting is trained before the next, so that whoever ends it early can compare what there is. On a big
+machine several train `--at-once`, and `--device cuda` says where.
 Run: python -m benchmarks.large_batch [--json FILE] [--page FILE] [--folder FOLDER] [--seconds N] [--report]
 """
 
@@ -12,11 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.campaign import Job, carry_out, read_done, updates_of
+from benchmarks.campaign import carry_out, read_done, updates_of
 from benchmarks.large_batch.answers import answers
-from benchmarks.large_batch.arms import ARMS, STEPS, Learned, learned
+from benchmarks.large_batch.arms import ARMS, STEPS, Arm, Learned, learned
+from benchmarks.large_batch.kept import Trained, keep, read_kept
 from benchmarks.large_batch.table import page, rows
-from benchmarks.results import Sheet, write_sheet
+from benchmarks.results import Sheet, facts_of_the_card, facts_of_the_machine, write_sheet
 from mission_tui.errors import MissionError
 
 SEEDS = 3
@@ -26,20 +28,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train, report; 1 when a run had to be given up. What the answers are is no failure of the program."""
     asked = _parse(arguments)
     seeds = range(1, asked.seeds + 1)
-    jobs = [arm.job(seed, asked.steps) for seed in seeds for arm in ARMS]
+    arms = [ARMS[number - 1] for number in asked.settings]
+    jobs = [arm.job(seed, asked.steps, asked.device) for seed in seeds for arm in arms]
     try:
-        failures = {} if asked.report else carry_out(jobs, asked.folder, 1, asked.seconds)
+        failures = {} if asked.report else carry_out(jobs, asked.folder, asked.at_once, asked.seconds)
     except MissionError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    found = {arm: _learned(asked.folder, [arm.job(seed, asked.steps) for seed in seeds]) for arm in ARMS}
-    for sentence in answers(found, asked.seeds):
+    data = None if asked.page is None else asked.page.with_suffix(".json")
+    before = read_kept(data) if data is not None else None
+    if before is None or before.steps != asked.steps:
+        before = Trained(steps=asked.steps)
+    place = _place(asked.device, asked.at_once)
+    trained = before.joined({arm: _learned(asked, arm, place) for arm in ARMS})
+    for sentence in answers(trained.found, asked.seeds):
         print(sentence)
-    sheet = Sheet("Large batches", "make large-batch", tuple(rows(found, asked.seeds, asked.steps)))
     if asked.json is not None:
-        write_sheet(sheet, asked.json)
-    if asked.page is not None:
-        asked.page.write_text(page(found, asked.seeds, asked.steps, sheet), encoding="utf-8")
+        lines = tuple(rows(trained.found, asked.seeds, trained.steps))
+        write_sheet(Sheet("Large batches", "make large-batch", lines), asked.json)
+    if data is not None:
+        keep(trained, data)
+        asked.page.write_text(page(trained, asked.seeds), encoding="utf-8")
     for name, why in failures.items():
         print(f"given up: {name}: {why}", file=sys.stderr)
     return 1 if failures else 0
@@ -52,14 +61,28 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("build/large-batch"), help="where runs are kept")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--steps", type=int, default=STEPS, help="of each training")
+    numbers = range(1, len(ARMS) + 1)
+    parser.add_argument("--settings", type=int, nargs="+", choices=numbers, default=numbers, help="of the five")
+    parser.add_argument("--device", default="cpu", help="cuda: on the card")
+    parser.add_argument("--at-once", type=int, default=1, help="so many train side by side")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop in good order after so long")
     parser.add_argument("--report", action="store_true", help="train nothing, report what is there")
     return parser.parse_args(arguments)
 
 
-def _learned(folder: Path, jobs: Sequence[Job]) -> list[Learned]:
-    finished = [done for job in jobs if (done := read_done(folder, job)) is not None]
-    return [learned(done, updates_of(folder, done)) for done in finished]
+def _learned(asked: argparse.Namespace, arm: Arm, place: str) -> list[Learned]:
+    found = []
+    for seed in range(1, asked.seeds + 1):
+        done = read_done(asked.folder, arm.job(seed, asked.steps, asked.device))
+        if done is not None:
+            found.append(learned(done, updates_of(asked.folder, done), seed, place))
+    return found
+
+
+def _place(device: str, at_once: int) -> str:
+    facts = facts_of_the_card(device) | facts_of_the_machine()
+    beside = "" if at_once == 1 else f"; {at_once} at a time"
+    return ", ".join(f"{name} {value}" for name, value in facts.items()) + beside
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ Found = Mapping[Arm, Sequence[Learned]]
 
 GOAL_STEPS_PER_S = 18_000.0
 LEAST_SEEDS = 3
+FALLEN = 0.1
 KL_HIGH, CLIP_HIGH = 0.08, 0.35
 """The source's "signs of learning rate too high"."""
 
@@ -26,10 +27,15 @@ def answers(found: Found, seeds: int) -> list[str]:
     """A sentence for each question; those that need trainings which are missing say so."""
     if seeds < LEAST_SEEDS:
         return [f"**Not answered**: an answer takes {LEAST_SEEDS} seeds, and these are {seeds}.", *_speed(found)]
-    missing = [arm.name for arm in (REFERENCE, *LARGE) if len(found.get(arm, ())) < seeds]
+    missing = [arm for arm in (REFERENCE, *LARGE) if len(found.get(arm, ())) < seeds]
+    unknown = []
     if missing:
-        return [f"**Not answered yet**: of {'; '.join(missing)} not all {seeds} seeds are done.", *_speed(found)]
-    return [_degrades(found), *(_recovers(found, arm) for arm in SCALED), *_strained(found), *_speed(found)]
+        names = "; ".join(arm.name for arm in missing)
+        unknown.append(f"**Not answered yet**: of {names} not all {seeds} seeds are done.")
+    if REFERENCE in missing or UNSCALED in missing:
+        return [*unknown, *_speed(found)]
+    recovered = [_recovers(found, arm) for arm in SCALED if arm not in missing]
+    return [_degrades(found), *recovered, *unknown, *_strained(found), _fell(found), _wins(found), *_speed(found)]
 
 
 def is_above(one: Sequence[Learned], other: Sequence[Learned]) -> bool:
@@ -64,12 +70,34 @@ def _recovers(found: Found, arm: Arm) -> str:
 def _strained(found: Found) -> list[str]:
     """The arms whose updates go as far as the source warns of."""
     over = []
-    for arm, every in found.items():
+    judged = {arm: every for arm, every in found.items() if every}
+    for arm, every in judged.items():
         kl, clip = _middle([it.kl for it in every]), _middle([it.clip for it in every])
         if kl > KL_HIGH or clip > CLIP_HIGH:
             over.append(f"{arm.name} (median KL {kl:.3f}, clip fraction {clip:.2f})")
-    which = "; ".join(over) or "none of the five"
-    return [f"**Over the source's limits** (KL {KL_HIGH}, clip fraction {CLIP_HIGH}) in most updates: {which}."]
+    number = ("none", "one", "two", "three", "four", "five")[len(judged)]
+    which = "; ".join(over) or f"none of the {number}"
+    limits = f"**Over the source's limits** (KL {KL_HIGH}, clip fraction {CLIP_HIGH}) in most updates"
+    return [f"{limits}: {which}; the most of any update is {_most(judged)}."]
+
+
+def _most(found: Found) -> str:
+    every = [it for each in found.values() for it in each]
+    return f"{max(it.kl_most for it in every):.3f} and {max(it.clip_most for it in every):.2f}"
+
+
+def _fell(found: Found) -> str:
+    """The settings of which a training ended well below the best that it had reached."""
+    fell = [arm.name for arm, every in found.items() if any(it.last < it.best - FALLEN * abs(it.best) for it in every)]
+    which = "; ".join(fell) or "none"
+    return f"**Falls back** (a seed ends more than {FALLEN:.0%} below its own best return): {which}."
+
+
+def _wins(found: Found) -> str:
+    """What the final policies played, setting by setting."""
+    shares = {arm.name: [it.won for it in every if it.won is not None] for arm, every in found.items()}
+    said = [f"{name} {', '.join(f'{won:.0%}' for won in sorted(each))}" for name, each in shares.items() if each]
+    return f"**Who wins more**: {'; '.join(said)} of 100 episodes, seed by seed."
 
 
 def _speed(found: Found) -> list[str]:
@@ -78,7 +106,7 @@ def _speed(found: Found) -> list[str]:
         return []
     slowest = min(rates, key=lambda name: rates[name])
     word = "met" if rates[slowest] >= GOAL_STEPS_PER_S else "MISSED"
-    figure = f"{rates[slowest]:,.0f} (median over updates and seeds, one run at a time, one torch thread)"
+    figure = f"{rates[slowest]:,.0f} (median over updates and seeds)"
     goal = f"**{GOAL_STEPS_PER_S:,.0f} steps/s at 2,048 environments: {word}**"
     return [f"{goal}; the slowest of them, {slowest}, does {figure}."]
 

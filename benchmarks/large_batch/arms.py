@@ -27,9 +27,9 @@ class Arm:
     name: str
     assignments: tuple[str, ...]
 
-    def job(self, seed: int, steps: int = STEPS) -> Job:
-        """Its training with `seed`, on one thread of the CPU."""
-        fixed = (f"run.total_timesteps={steps}", "run.threads=1", "run.device=cpu")
+    def job(self, seed: int, steps: int = STEPS, device: str = "cpu") -> Job:
+        """Its training with `seed`, on one thread of the CPU, and on a GPU where `device` is one."""
+        fixed = (f"run.total_timesteps={steps}", "run.threads=1", f"run.device={device}")
         return Job(PRESET, seed, (*self.assignments, *fixed))
 
     @property
@@ -52,7 +52,8 @@ ARMS = (REFERENCE, *LARGE)
 @dataclass(frozen=True, slots=True)
 class Learned:
     """One training: KL and clip fraction over its updates (median and most), the highest and the last mean return of
-    its last hundred episodes, steps per second (median over updates), and what its final policy played.
+    its last hundred episodes, steps per second (median over updates), and what its final policy played. `place` says
+    in words where it trained.
     """
 
     kl: float
@@ -64,9 +65,11 @@ class Learned:
     steps_per_s: float
     won: float | None
     updates: int
+    seed: int = 0
+    place: str = ""
 
 
-def learned(done: Done, updates: Sequence[UpdateDone]) -> Learned:
+def learned(done: Done, updates: Sequence[UpdateDone], seed: int = 0, place: str = "") -> Learned:
     """What a finished training came to. A number that is not finite counts as it is: infinite KL is no missing KL."""
     kl, clip = _values(updates, "train/approx_kl"), _values(updates, "train/clip_fraction")
     returns = _values(updates, "rollout/ep_rew_mean")
@@ -80,6 +83,8 @@ def learned(done: Done, updates: Sequence[UpdateDone]) -> Learned:
         steps_per_s=_median([row.steps_per_s for row in updates]),
         won=done.evaluation.get("won"),
         updates=len(updates),
+        seed=seed,
+        place=place,
     )
 
 

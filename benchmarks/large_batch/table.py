@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from benchmarks.large_batch.answers import GOAL_STEPS_PER_S, Found, answers
-from benchmarks.large_batch.arms import ARMS, LARGE, REFERENCE, Arm, Learned
-from benchmarks.results import Row, Sheet, Spread
+from benchmarks.large_batch.arms import ARMS, LARGE, REFERENCE, STEPS, Arm, Learned
+from benchmarks.large_batch.kept import Trained
+from benchmarks.results import Row, Spread
 from benchmarks.rows import bounded, unmeasured
 
 __all__ = ["page", "rows"]
@@ -28,7 +29,8 @@ small rollout, so that its minibatches are eight times as large; *auto-scaled* k
 epochs to two. KL (`train/approx_kl`) and clip fraction are medians over the updates of a run, *most* is the highest
 update; *best return* is the highest mean over the last hundred episodes in training; *won at the end* is the share of
 100 episodes that the final policy won, played by `mission-tui evaluate`. Figures are means over the seeds, with the
-least and the most in brackets. One run trains at a time, and speeds are those of the machine as busy as it then was.
+least and the most in brackets. Where each trained, and beside how many, stands at the end; speeds are those of that
+machine, as busy as it then was.
 
 A run with 2,048 environments has an eighth of the updates of one with 256: with the same number of steps it has seen as
 much and learned from it less often. That is part of the question, and not corrected for."""
@@ -59,17 +61,18 @@ def _speed(arm: Arm, found: Found, seeds: int) -> Row:
     return bounded(what, "steps/s", [it.steps_per_s for it in every], at_least=GOAL_STEPS_PER_S)
 
 
-def page(found: Found, seeds: int, steps: int, sheet: Sheet) -> str:
+def page(trained: Trained, seeds: int) -> str:
     """`docs/large-batch.md`."""
+    found = trained.found
     parts = [
         "# Large batches on MissionGym",
-        PREFACE.format(steps=steps, seeds=seeds),
+        PREFACE.format(steps=trained.steps, seeds=seeds),
         "\n".join(f"- {sentence}" for sentence in answers(found, seeds)),
         "\n".join([HEAD, *(_line(arm, found.get(arm, ()), seeds) for arm in ARMS)]),
         "## How it was measured",
         METHOD,
-        _commands(steps, seeds),
-        f"{sheet.when}; {', '.join(f'{name} {value}' for name, value in sheet.machine.items())}.",
+        _commands(trained, seeds),
+        *_places(found),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -109,11 +112,22 @@ def _mean(every: Sequence[Learned], name: str) -> float:
     return statistics.fmean(getattr(it, name) for it in every)
 
 
-def _commands(steps: int, seeds: int) -> str:
+def _places(found: Found) -> list[str]:
+    """Where trainings were made, each place with what it made."""
+    made: dict[str, list[str]] = {}
+    for arm, every in found.items():
+        for it in every:
+            made.setdefault(it.place, []).append(f"{arm.name}, seed {it.seed}")
+    return [f"{'; '.join(names)}: {place}." for place, names in made.items()]
+
+
+def _commands(trained: Trained, seeds: int) -> str:
+    steps = "" if trained.steps == STEPS else f" STEPS={trained.steps}"
     lines = [
-        "make large-batch                 # goes on where it was left",
-        "make large-batch SECONDS=600     # the same, for so long; what then trains is stopped with a checkpoint",
-        *(_launch(arm, steps, seeds) for arm in ARMS),
+        f"make large-batch{steps}  # goes on where it was left",
+        f"make large-batch{steps} SECONDS=600  # the same, for so long; what then trains is stopped with a checkpoint",
+        f"make large-batch{steps} DEVICE=cuda AT_ONCE=9  # on a card, so many side by side",
+        *(_launch(arm, trained.steps, seeds) for arm in ARMS),
     ]
     return "All of it, then the same by hand:\n\n```\n" + "\n".join(lines) + "\n```"
 

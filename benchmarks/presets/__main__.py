@@ -1,8 +1,10 @@
 """The campaign: trains each preset in turn under our own supervisor with its own numbers, plays it, keeps what came.
 
 `--seconds` is shared equally among the presets that are not done; each is then stopped with a checkpoint, played, and
-goes on there the next time. A preset is done when its own budget is spent.
-Run: python -m benchmarks.presets [--only fast swarm] [--seconds N] [--folder FOLDER] [--page FILE] [--report]
+goes on there the next time. A preset is done when its own budget is spent. On a big machine several train `--at-once`,
+and `--set run.device=cuda` says where.
+Run: python -m benchmarks.presets [--only fast swarm] [--seconds N] [--at-once N] [--folder FOLDER] [--page FILE]
+[--report]
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from benchmarks.campaign import RUNS, alone, tell
+from msgspec import structs
+
+from benchmarks.campaign import RUNS, alone, tell, views_in_time
 from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.presets.ends import ends_of
@@ -33,7 +39,7 @@ from benchmarks.presets.measured import (
     slug,
 )
 from benchmarks.presets.page import page
-from benchmarks.results import facts_of_the_machine
+from benchmarks.results import facts_of_the_card, facts_of_the_machine
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
@@ -56,11 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures: dict[str, str] = {}
     if not asked.report:
         try:
-            failures = _carry_out(asked.only, asked.folder, asked.seconds, found, data)
+            failures = _carry_out(asked, found, data)
         except MissionError as error:
             print(error, file=sys.stderr)
             return error.exit_code
-    for config in {spec_of(name.split()[0], ()).env.config or "standard" for name in found.presets}:
+    for config in {spec_of_row(name).env.config or "standard" for name in found.presets}:
         if (digest := mission_digest(config)) not in found.ends:
             found.ends[digest] = ends_of(config, END_EPISODES)
     keep(found, data)
@@ -81,38 +87,55 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--page", type=Path, default=Path("docs/presets-measured.md"), help="its data lies beside it")
     parser.add_argument("--folder", type=Path, default=Path("build/presets"), help="where runs are kept")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of training, shared among the presets")
+    parser.add_argument("--at-once", type=int, default=1, help="so many train side by side")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="where: run.device=cuda")
     parser.add_argument("--report", action="store_true", help="train nothing, write the page again")
     return parser.parse_args(arguments)
 
 
-def _carry_out(names: Sequence[str], folder: Path, seconds: float, found: Kept, data: Path) -> dict[str, str]:
+def _carry_out(asked: argparse.Namespace, found: Kept, data: Path) -> dict[str, str]:
     """Train each for its share of the time; why, by name, for each that could not go on."""
-    folder.mkdir(parents=True, exist_ok=True)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    names: Sequence[str] = asked.only
+    words = tuple(asked.set)
     failures: dict[str, str] = {}
-    left_s = seconds
-    with alone(folder), kept(folder / RUNS) as lab:
-        for at, name in enumerate(names):
-            begun = time.monotonic()
-            spec = spec_of(name.split()[0], TRAININGS[name])
-            try:
-                view, cores = train(lab, name, spec, left_s / (len(names) - at))
-                found.presets[name] = _measure(lab, view, spec, cores, found.presets.get(name))
-                found.machine[name] = facts_of_the_machine()
+    left_s: float = asked.seconds
+    with alone(asked.folder), kept(asked.folder / RUNS) as lab, ThreadPoolExecutor(asked.at_once) as pool:
+        for first in range(0, len(names), asked.at_once):
+            begun, together = time.monotonic(), names[first : first + asked.at_once]
+            share_s = left_s / math.ceil((len(names) - first) / asked.at_once)
+            trainings = [pool.submit(partial(train, lab, name, words, share_s)) for name in together]
+            for name, training in zip(together, trainings, strict=True):
+                try:
+                    view, cores = training.result()
+                    measured = _measure(lab, view, spec_of_row(name, words), cores, found.presets.get(name))
+                except subprocess.CalledProcessError as error:
+                    failures[name] = f"`{error.cmd[3]}` refused with exit code {error.returncode}"
+                    continue
+                except TimeoutError as error:
+                    failures[name] = str(error)
+                    continue
+                found.presets[name] = structs.replace(measured, words=words, beside=len(together) - 1)
+                found.machine[name] = facts_of_the_machine() | facts_of_the_card(spec_of_row(name, words).run.device)
                 keep(found, data)
-                tell(f"{name}: {view.timesteps or 0:,} steps, won {found.presets[name].won:.0%}")
-            except subprocess.CalledProcessError as error:
-                failures[name] = f"`{error.cmd[3]}` refused with exit code {error.returncode}"
+                tell(f"{name}: {view.timesteps or 0:,} steps, won {measured.won:.0%}")
             left_s = max(0.0, left_s - (time.monotonic() - begun))
     return failures
 
 
-def train(lab: Lab, row: str, spec: Spec, seconds: float) -> tuple[RunView, list[float]]:
+def spec_of_row(row: str, words: Sequence[str] = ()) -> Spec:
+    """The settings of a row of the page, with `--set` words beside its own."""
+    return spec_of(row.split()[0], (*TRAININGS[row], *words))
+
+
+def train(lab: Lab, row: str, words: Sequence[str], seconds: float) -> tuple[RunView, list[float]]:
     """Train for so long, or to the end; the run as it then stands, and the cores it kept busy, look by look."""
-    name = f"{slug(row)}-{mission_digest(spec.env.config or 'standard')}"
+    name = f"{slug(row)}-{mission_digest(spec_of_row(row, words).env.config or 'standard')}"
     deadline = time.monotonic() + seconds
-    views = sorted((it for it in lab.views().values() if it.name == name), key=lambda it: it.created_t)
+    views = sorted((it for it in views_in_time(lab).values() if it.name == name), key=lambda it: it.created_t)
     if not views:
-        (run,) = lab.launch(row.split()[0], *as_options(TRAININGS[row]), "--seed", str(SEED), "--name", name)
+        options = as_options((*TRAININGS[row], *words))
+        (run,) = lab.launch(row.split()[0], *options, "--seed", str(SEED), "--name", name)
     else:
         run = views[-1].id
         if views[-1].state in OVER and views[-1].outcome != "finished":
@@ -121,14 +144,14 @@ def train(lab: Lab, row: str, spec: Spec, seconds: float) -> tuple[RunView, list
     # The one that was just asked to go on still stands as ended.
     begun_from = views[-1].attempt if views and views[-1].outcome != "finished" else -1
     while True:
-        view = lab.views()[run]
+        view = views_in_time(lab)[run]
         if view.state in OVER and view.attempt != begun_from:
             return view, cores
         if view.usage is not None and view.state == "running":
             cores.append(view.usage.cpu_percent / 100)
         if time.monotonic() >= deadline:
             lab.stop(run)
-            return lab.views()[run], cores
+            return views_in_time(lab)[run], cores
         time.sleep(LOOK_EVERY_S)
 
 

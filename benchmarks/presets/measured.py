@@ -93,6 +93,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     gradient_steps: int
     points: tuple[Point, ...] = ()
     played: tuple[Played, ...] = ()
+    words: tuple[str, ...] = ()
+    """`--set` words of where it trained, which change nothing that it learns from."""
+    beside: int = 0
+    """Other presets that trained on the machine at the same time."""
 
 
 class Kept(msgspec.Struct, kw_only=True):

@@ -14,11 +14,11 @@ PREFACE = """\
 # The presets on their mission, as measured
 
 Written by `make presets-measured`; not by hand. Each preset trains MissionGym's `standard` mission with its own
-numbers, under supervision, over its own budget as far as this machine carried it. A row says how many steps it stands
-for; what lies beyond them was not measured, and nothing is worked out from it."""
+numbers, under supervision, over its own budget as far as the time on its machine (named at the end) carried it. A row
+says how many steps it stands for; what lies beyond them was not measured, and nothing is worked out from it."""
 HEAD = (
     "| preset | steps trained | of its budget | won | how its episodes end | KL | clip fraction "
-    "| gradient steps an update | rollout / update | evaluations | cores | memory | hours here |\n" + "|---" * 13 + "|"
+    "| gradient steps an update | rollout / update | evaluations | cores | memory | hours |\n" + "|---" * 13 + "|"
 )
 ENOUGH = 0.8
 """Share won from which a preset is said to win the mission."""
@@ -27,7 +27,7 @@ METHOD = """\
 (`train/approx_kl`) and clip fraction are the last places of the curves below: medians over an eightieth of the
 updates. *evaluations*: seconds from a saved checkpoint to the result of its evaluation, as a share of the seconds
 trained; they run beside the training, niced below it. *cores*: the mean that the run's processes kept busy; *memory*:
-the most that they held at once. *hours here*: rollouts and updates so far, on a machine that did other work meanwhile.
+the most that they held at once. *hours*: rollouts and updates so far, on a machine that did other work meanwhile.
 One seed each.
 
 Curves: *won in training* counts the episodes as they end there, with drawn actions; *won in evaluations* are those
@@ -119,6 +119,7 @@ def _commands() -> str:
 make presets-measured                                 # every preset to the end of its budget: days on two cores
 make presets-measured SECONDS=3600                    # an hour, shared among them; goes on where it was left
 make presets-measured SECONDS=1200 ONLY="fast swarm"  # some of them
+python -m benchmarks.presets --seconds 300 --at-once 5 --only heavy beast large-batch wide deep --set run.device=cuda
 ```"""
 
 
@@ -126,5 +127,10 @@ def _machines(kept: Kept, names: Sequence[str]) -> str:
     said: dict[str, list[str]] = {}
     for name in names:
         words = ", ".join(f"{key} {value}" for key, value in kept.machine.get(name, {}).items())
-        said.setdefault(words, []).append(f"`{name}`")
+        said.setdefault(words + _place(kept.presets[name]), []).append(f"`{name}`")
     return "\n\n".join(f"{', '.join(of)}: {words}." for words, of in said.items() if words)
+
+
+def _place(it: Measured) -> str:
+    words = f"; with `{' '.join(f'--set {word}' for word in it.words)}`" if it.words else ""
+    return words + (f"; {it.beside + 1} presets at once" if it.beside else "")

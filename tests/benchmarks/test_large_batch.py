@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks.campaign import Done
 from benchmarks.large_batch.__main__ import main
 from benchmarks.large_batch.answers import answers
 from benchmarks.large_batch.arms import ARMS, LARGE, REFERENCE, SCALED, UNSCALED, Arm, Learned, learned
+from benchmarks.large_batch.kept import Trained, keep, read_kept
 from benchmarks.large_batch.table import rows
 from mission_tui.fleet.events.metrics import UpdateDone
 
@@ -51,11 +53,30 @@ def test_degrading_and_recovering_are_told_by_every_seed() -> None:
 def test_strain_and_speed_are_held_against_the_sources_limits() -> None:
     """Median KL above 0.08 is named; the slowest of the large ones decides about 18,000 steps/s."""
     trained = found() | {SCALED[0]: seeds(1.0, kl=0.1), LARGE[1]: seeds(1.0, kl=0.1, speed=17_000.0)}
-    *_, strained, speed = answers(trained, 3)
+    *_, strained, _, _, speed = answers(trained, 3)
     assert f"most updates: {SCALED[0].name} (median KL 0.100" in strained
     assert "MISSED" in speed
     assert "17,000" in speed
     assert [row.met for row in rows(trained, 3, 6_000_000)] == [None] * 5 + [True, False, True, True]
+
+
+def test_who_falls_back_and_who_wins_is_said_seed_by_seed() -> None:
+    """One seed that ends a tenth below its own best is enough."""
+    fallen = [replace(it, last=it.best - 0.2, won=won) for it, won in zip(seeds(1.0), (0.2, 1.0, 0.9), strict=True)]
+    *_, fell, wins, _ = answers(found() | {UNSCALED: fallen}, 3)
+    assert fell == "**Falls back** (a seed ends more than 10% below its own best return): 2,048 x 128, unscaled."
+    assert "2,048 x 128, unscaled 20%, 90%, 100%;" in wins
+
+
+def test_what_was_trained_elsewhere_is_kept_beside_what_was_trained_here(tmp_path: Path) -> None:
+    """Setting by setting and seed by seed; a KL that was infinite is infinite when it is read again."""
+    one, two = (replace(it, seed=seed) for seed, it in enumerate(seeds(1.0)[:2], 1))
+    again = replace(two, kl=math.inf, place="another machine")
+    trained = Trained(steps=100).joined({UNSCALED: [one, two]}).joined({UNSCALED: [again], REFERENCE: [one]})
+    keep(trained, tmp_path / "kept.json")
+    assert read_kept(tmp_path / "kept.json") == trained
+    assert {arm: every for arm, every in trained.found.items() if every} == {UNSCALED: (one, again), REFERENCE: (one,)}
+    assert read_kept(tmp_path / "none.json") is None
 
 
 def test_missing_seeds_are_no_answer() -> None:
@@ -64,6 +85,10 @@ def test_missing_seeds_are_no_answer() -> None:
     first, *others = answers(trained, 3)
     assert first == "**Not answered yet**: of 2,048 x 128, unscaled not all 3 seeds are done."
     assert len(others) == 1
+    first, *others = answers(found() | {SCALED[2]: []}, 3)
+    assert first.startswith("**Does the unscaled one degrade here?")
+    assert f"**Not answered yet**: of {SCALED[2].name} not all 3 seeds are done." in others
+    assert not any("lr 6.25e-5?" in line for line in others)
     assert answers({arm: every[:1] for arm, every in found(unscaled=0.5).items()}, 1)[0].startswith("**Not answered**")
 
 

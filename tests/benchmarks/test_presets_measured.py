@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from benchmarks.fleet.shapes import spec_of
 from benchmarks.presets.__main__ import train
 from benchmarks.presets.ends import Ends
 from benchmarks.presets.measured import (
@@ -120,13 +119,13 @@ class OneRun(ScriptedLab):
 
 def test_a_preset_is_begun_once_and_goes_on_where_it_was_left(tmp_path: Path) -> None:
     """Out of time it is stopped, the next time resumed; one that has spent its budget is only looked at."""
-    lab, spec = OneRun(tmp_path), spec_of("fast", ())
+    lab = OneRun(tmp_path)
     for asked in ("launch", "resume"):
-        view, _ = train(lab, "fast", spec, 0.0)
+        view, _ = train(lab, "fast", ("run.device=cuda",), 0.0)
         assert ([verb for verb, _ in lab.verbs], view.state) == ([asked, "stop"], "ended")
         lab.asked.clear()
     lab.stand[view.id] = structs.replace(view, outcome="finished")
-    assert train(lab, "fast", spec, 60.0) == (lab.stand[view.id], [])
+    assert train(lab, "fast", (), 60.0) == (lab.stand[view.id], [])
     assert lab.asked == []
 
 
