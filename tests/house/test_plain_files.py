@@ -31,6 +31,7 @@ EXCEPTIONS = {
     "supervisor/runs/run_on_disk.py": "one look at each of very many journals: the same checks at half the price",
     "supervisor/ending/leftovers.py": KERNEL,
     "supervisor/gpu/driver.py": KERNEL,
+    "supervisor/gpu/nvml.py": KERNEL,
     "supervisor/gpu/probe.py": KERNEL,
     "supervisor/host/lease.py": KERNEL,
     "supervisor/launchers/keepers.py": KERNEL,

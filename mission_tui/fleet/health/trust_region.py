@@ -170,11 +170,12 @@ class StepGravity:
             self._stagnant.update(over=not improving, calm=improving)
 
     def of(self, *, very_large: bool) -> Severity:
-        """Information while the return rises, or stays near its best; more for very large ones.
+        """Information while the return rises, stays near its best, or holds still at it with nothing left to be gained;
+        for very large ones it takes the first or the last.
 
         Those are critical only where half of what was gained, or all that could have been, is not there.
         """
-        if self._success.rises_now:
+        if self._success.rises_now or self._success.at_ceiling:
             return "info"
         if very_large:
             return "critical" if self._stagnant.on and not self._success.holds else "warning"

@@ -183,7 +183,7 @@ class RatioLimits(RuleLimits, frozen=True, kw_only=True):
     """
 
     first: Above = 1e-4
-    first_reduced: Above = 2e-2
+    first_reduced: Above = 0.15
     largest: Above = 3.0
     needed: Count = 5
     window: Count = 8

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pynvml
@@ -24,6 +25,7 @@ def _known(*names: str) -> tuple[type[Exception], ...]:
 
 
 MOST_W, MOST_C, MOST_MHZ, MOST_PERCENT, MOST_BYTES = 10_000.0, 150.0, 20_000, 100, 1 << 50
+MPS_SERVER = "nvidia-cuda-mps"
 MOST_GPUS = 256
 """No machine has more; a driver that says so counts wrong."""
 _NOT_THERE = (AttributeError, pynvml.NVMLError_FunctionNotFound, *_known("NVMLLibraryMismatchError"))
@@ -233,9 +235,20 @@ def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
             known = held.get(process.pid)
             held[process.pid] = memory if known is None else max(known, memory or 0)
     busy = _busy_by_process(handle, failed) if held else None
+    # Under MPS all kernels are its server's, so a process without a share of its own is not idle but unknown.
+    without = None if busy is None or any(_serves_mps(pid) for pid in held.keys() | busy.keys()) else 0.0
     return tuple(
-        GpuProcess(pid, memory, None if busy is None else busy.get(pid, 0.0)) for pid, memory in sorted(held.items())
+        GpuProcess(pid, memory, None if busy is None else busy.get(pid, without))
+        for pid, memory in sorted(held.items())
     )
+
+
+def _serves_mps(pid: int) -> bool:
+    """Whether it is the server of NVIDIA's Multi-Process Service, by its name as far as Linux keeps one."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").startswith(MPS_SERVER)
+    except OSError:
+        return False
 
 
 class _OldProcess(ctypes.Structure):

@@ -101,12 +101,17 @@ def test_a_change_that_harms_nothing_yet_is_undone_while_the_run_trains() -> Non
 
 
 def test_symptoms_that_get_better_and_worse_again_open_the_story_again() -> None:
-    """While the return rises large updates are information; when it stops, at no cost yet, the same story goes on."""
+    """While the return rises large updates are information; when it sways near its best, the same story goes on.
+
+    One that holds still at its best has nothing left to gain, and nothing is said of it.
+    """
     judge = judge_of(SPEC)
     rising = [(0.2, 0.4, 500.0 + 30.0 * max(0, number - 8)) for number in range(38)]
     fed(judge, [*rows(HEALTHY), set_after(50, "ppo.n_epochs=40"), *rows(rising, 51)])
     assert story_of(judge).state == "cleared"
     fed(judge, rows([(0.2, 0.4, 1370.0)] * 40, 89))
+    assert story_of(judge).state == "cleared"
+    fed(judge, rows([(0.2, 0.4, 1370.0), (0.2, 0.4, 1290.0)] * 20, 129))
     story, *symptoms = (finding for finding in judge.findings if finding.first_update > 50)
     assert (story.rule, story.state, story.severity) == ("after-change", "open", "warning")
     assert {symptom.part_of for symptom in symptoms} == {story.id}

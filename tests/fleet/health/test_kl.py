@@ -121,6 +121,15 @@ def test_critical_only_while_the_return_does_not_improve() -> None:
     assert changes[2].sentence.endswith("and the return is not improving")
 
 
+def test_a_return_that_holds_still_at_its_best_is_no_trouble() -> None:
+    """Updates of 25 times the safe KL in a mission that is always won; once the return sways, they are a warning."""
+    won = [min(13.5, 0.3 * n) for n in range(1, 201)]
+    lines = [update(n, approx_kl=0.5, clip_range=0.2, ret=ret) for n, ret in enumerate(won, 1)]
+    assert {finding.severity for finding in judged(lines)} == {"info"}
+    sway = [update(n, approx_kl=0.5, clip_range=0.2, ret=13.5 - 2.0 * (n % 2)) for n in range(201, 241)]
+    assert judged([*lines, *sway])[-1].severity == "warning"
+
+
 def test_a_critical_incident_calms_down_before_it_clears() -> None:
     """Critical, then less once u has been below 2.5 for a window, then cleared: one incident throughout."""
     hot = rows(*[6.0] * 20, ret=1.0)

@@ -39,10 +39,10 @@ def test_absurd_mismatches_count(error: float) -> None:
 
 
 def test_reduced_precision_has_its_own_tolerance() -> None:
-    """TF32 products explain up to 2e-2."""
+    """TF32 products made 0.07 in a healthy training of a deep and narrow policy on an H100."""
     reduced = Settings(reduced_precision=True)
-    assert first(0.019, settings=reduced).changes == []
-    assert first(0.021, settings=reduced).changes == [(1, "critical")]
+    assert first(0.068, settings=reduced).changes == []
+    assert first(0.16, settings=reduced).changes == [(1, "critical")]
 
 
 @pytest.mark.parametrize(("device", "reduced"), [("cpu", False), ("cuda", True), ("cuda:1", True), ("auto", True)])

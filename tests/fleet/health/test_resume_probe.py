@@ -80,7 +80,7 @@ def test_a_fresh_run_is_not_probed() -> None:
     ("resumed", "first", "said"),
     [
         (structs.replace(AS_BEFORE, mean=70.0), {}, "return 70 over 16 episodes against 100 recorded"),
-        (AS_BEFORE, {"ratio_first": 0.1}, "first minibatch are 0.1 away from 1"),
+        (AS_BEFORE, {"ratio_first": 0.2}, "first minibatch are 0.2 away from 1"),
         (AS_BEFORE, {"entropy_loss": -0.1}, "entropy 0.1, and 0.5 before the checkpoint"),
     ],
 )

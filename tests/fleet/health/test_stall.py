@@ -162,6 +162,17 @@ def test_idle_endings_without_a_better_return_are_a_stall() -> None:
     assert watch(Stall, paid, SETTINGS).incidents == []
 
 
+def test_a_dip_that_is_overcome_is_over_long_before_idle_endings_are_rare() -> None:
+    """A slow learner of a hard mission wins more from update 120 on, and earns more: ten such updates end the stall."""
+    before, dip = {"captured": 3, "timeout": 7}, {"timeout": 10}
+    better = [{"captured": 3, "timeout": 7}] * 15 + [{"captured": 4, "timeout": 6}] * 45
+    outcomes = [*[before] * 100, *[dip] * 20, *better]
+    [(_, first, last)] = watch(Stall, ending(outcomes, [*LEARNING, *[60.0] * 20, *[120.0] * 60]), SETTINGS).incidents
+    assert 100 < first < 120 < last <= 145
+    unpaid = watch(Stall, ending(outcomes, [*LEARNING, *[60.0] * 80]), SETTINGS)
+    assert unpaid.incidents[0][2] > 170
+
+
 def test_idle_endings_in_the_place_of_losses_are_learning() -> None:
     """Who is no longer disabled may time out more often; more is won than before."""
     before, after = {"all_disabled": 10}, {"captured": 2, "timeout": 8}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import mmap
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,22 @@ async def test_a_process_is_told_what_it_takes_of_a_gpu(machine: Machine, watch:
         await meets(watch, lambda: watch.used == {41: 0.0, 43: 0.0})
         machine.has(TWO + HELD + "using 0 41 30\n")
         await meets(watch, lambda: watch.used == {41: 30.0, 42: 0.0})
+
+
+@needs_gcc
+async def test_under_mps_nobody_is_called_idle(machine: Machine, watch: GpuWatch, tmp_path: Path) -> None:
+    """All kernels are its server's there: five trainings that kept an H100 78 % busy were each told to use 0 %."""
+    program = shutil.copy(shutil.which("sleep") or "", tmp_path / "nvidia-cuda-mps-server")
+    server = await asyncio.create_subprocess_exec(program, "60")
+    try:
+        machine.has(ONE + HELD + f"using 0 {server.pid} 78\n")
+        await meets(watch, lambda: watch.held == {41: GIB, 42: GIB})
+        assert watch.used == {}
+    finally:
+        server.kill()
+        await server.wait()
+    machine.has(ONE + HELD + "using 0 41 78\n")
+    await meets(watch, lambda: watch.used == {41: 78.0, 42: 0.0})
 
 
 @needs_gcc

@@ -1,8 +1,9 @@
 """`stall`: episodes that grow longer without earning more, or that live at their step limit and get nowhere.
 
 Three ways in. The trend of health guide section 3: length up by 20 % and significant while the return is not. The same
-in outcomes: idle endings over 60 % and risen, while the return has not (where it has, the rule is `outcomes`). And life
-at the cap: from 30 % of the budget on, 95 % of episodes at it with a known success under 5 %; unknown success is not 0.
+in outcomes: idle endings over 60 % and risen, while the return has not (where it has, the rule is `outcomes`); it is
+over once return and wins have both risen since, as in a slow learner that has come through a dip. And life at the cap:
+from 30 % of the budget on, 95 % of episodes at it with a known success under 5 %; unknown success is not 0.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Stall(Rule):
         self._endings = Endings(context)
         self._idling = Hysteresis(NEEDED, CALM)
         self._idle_then = self._rise = self._level = self._gain = 0.0
+        self._dip: tuple[float, float] | None = None
+        """Return and share won when idle endings had risen; None where either is not known."""
         self._cap = StepCap(context, self._endings)
         self._capped = Hysteresis(NEEDED, CALM)
         self._evidence = Window[dict[str, Metric]](EVIDENCE)
@@ -114,7 +117,19 @@ class Stall(Rule):
         unpaid = rise is not None and not rise.is_paid
         if unpaid and rise is not None and not self._idling.on:
             self._idle_then = rise.idle_then
-        self._idling.update(over=unpaid, calm=idle < self.context.limits.outcomes.leave)
+            won = self._endings.won_share
+            self._dip = None if won is None else (rise.return_now, won)
+        self._idling.update(over=unpaid, calm=idle < self.context.limits.outcomes.leave or self._is_overcome)
+
+    @property
+    def _is_overcome(self) -> bool:
+        """Whether more is earned and more is won than when idle endings had risen."""
+        returns, won = self.context.returns, self._endings.won_share
+        if self._dip is None or won is None or returns.smooth is None:
+            return False
+        then, won_then = self._dip
+        limits = self.context.limits.outcomes
+        return won > won_then and returns.smooth - then > max(limits.return_share * returns.span, returns.noise)
 
     def _sentence(self) -> tuple[str, float | None]:
         """The words for what is worst, and the length that was passed."""
