@@ -48,7 +48,7 @@ def _returns(arm: Arm, found: Found, seeds: int, steps: int) -> Row:
     if len(every) < seeds:
         return unmeasured(what, "", f"{len(every)} of {seeds} seeds are done; {NEXT}")
     peer = Spread.of([it.best for it in small]) if len(small) == seeds and arm != REFERENCE else None
-    note = f"median KL {_mean(every, 'kl'):.3f}, clip fraction {_mean(every, 'clip'):.2f}"
+    note = f"median KL {_mean(every, 'kl'):.3f}, clip fraction {_mean(every, 'clip'):.2f}{_on_a_gpu(every)}"
     against = REFERENCE.name if peer else ""
     best = Spread.of([it.best for it in every])
     return Row(what, "return", best, "", None, against, peer, note=note)
@@ -58,7 +58,13 @@ def _speed(arm: Arm, found: Found, seeds: int) -> Row:
     what, every = f"large batch, {arm.name}, speed", found.get(arm, ())
     if len(every) < seeds:
         return unmeasured(what, f">= {GOAL_STEPS_PER_S:,.0f} steps/s", NEXT)
-    return bounded(what, "steps/s", [it.steps_per_s for it in every], at_least=GOAL_STEPS_PER_S)
+    note = _on_a_gpu(every).removeprefix("; ")
+    return bounded(what, "steps/s", [it.steps_per_s for it in every], at_least=GOAL_STEPS_PER_S, note=note)
+
+
+def _on_a_gpu(every: Sequence[Learned]) -> str:
+    count = sum("GPU" in it.place for it in every)
+    return f"; {count} of {len(every)} trained on a GPU, beside others" if count else ""
 
 
 def page(trained: Trained, seeds: int) -> str:
