@@ -170,10 +170,10 @@ class StepGravity:
             self._stagnant.update(over=not improving, calm=improving)
 
     def of(self, *, very_large: bool) -> Severity:
-        """Information while the return rises, stays near its best, or holds still at it with nothing left to be gained;
-        for very large ones it takes the first or the last.
+        """Information while the return rises, stays near its best, or holds still at it with nothing left to be gained.
 
-        Those are critical only where half of what was gained, or all that could have been, is not there.
+        Being near it does not excuse very large ones: a return that sways there may be on its way down. They are
+        critical only where half of what was gained, or all that could have been, is not there.
         """
         if self._success.rises_now or self._success.at_ceiling:
             return "info"

@@ -2,8 +2,9 @@
 
 Reads u = KL / (clip_range^2 / 2) with the current clip range, or that of the start where it decays. Healthy runs have
 a median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true statement about updates and no proof of
-failure: information while the return rises or stays near its best, critical only for very large ones while the return
-neither improves nor keeps half of what it had gained. The first updates of a training go far by themselves, so until
+failure: information while the return rises or stays near its best (very large ones only where it holds still there, as
+in a mission that is always won), critical only for very large ones while the return neither improves nor keeps half of
+what it had gained. The first updates of a training go far by themselves, so until
 trends may be judged a warning takes twice as much. Where `target_kl` ends updates early the KL is cut short, and ending
 early is what counts. A mean KL that a few transitions of continuous actions make, as under gSDE, counts for no warning:
 the share that was clipped tells.
