@@ -42,7 +42,9 @@ def test_a_learning_rate_is_set_on_a_live_run(fleet: Shell) -> None:
     (event,) = events(fleet, run, "set")
     assert event["seq"] == change["number"]
     found = {finding["id"]: finding for finding in fleet.json("findings", run)["findings"]}
-    assert {id_: finding["sentence"] for id_, finding in found.items() if id_ not in before} == {}
+    # What else the machine did meanwhile is another matter: `throughput` sees that, and the new rate slows nothing.
+    learning = {id_: it["sentence"] for id_, it in found.items() if id_ not in before and it["rule"] != "throughput"}
+    assert learning == {}
     # Of a run that trains on, the second answer may know more than the first.
     assert fleet.typed("stop", run).returncode == 0
     fleet.typed("wait", run)

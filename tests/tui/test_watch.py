@@ -68,6 +68,18 @@ async def test_it_plays_as_soon_as_it_is_opened(size: tuple[int, int]) -> None:
         assert (first.checkpoint, first.order.steps, first.order.restart) == (None, 0, False)
 
 
+async def test_a_frame_that_comes_while_the_screen_is_left_is_drawn_nowhere() -> None:
+    """Its widgets are gone before it has closed its player, and the answer to the last question may come between."""
+    async with watching() as stage:
+        screen = stage.screen
+        assert isinstance(screen, RunScreen)
+        await stage.until(lambda: steps(stage) > 3, "steps")
+        await stage.press("escape")
+        await stage.until(lambda: stage.screen is not screen, "the list")
+        screen._player.feed._changed()
+        assert "Something went wrong" not in stage.text()
+
+
 def test_actions_have_the_names_that_the_environment_gives_them() -> None:
     """One below the other and as wide as the widest; what is no plain character of a name is shown as what it is."""
     head = ActionHead(taken=1.0, probabilities=(0.25, 0.75), names=("left", "right\x1b[2J"))

@@ -59,7 +59,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._diff_target = ConfigDiffTarget(app_context, self._answered)
         self._pattern: FilterPattern | None = None
         self._laid_out: object = None
-        self._player = RunPlayer(app_context, view.id, lambda: self.query_one(Player), self._canvas)
+        self._player = RunPlayer(app_context, view.id, self._player_widget, self._canvas)
 
     def compose(self) -> ComposeResult:
         """Headline, tabs, and one body per kind of tab, of which one is displayed."""
@@ -91,6 +91,9 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
     def on_screen_resume(self) -> None:
         """What lay over it is gone."""
         self._player.feed.uncovered()
+
+    def _player_widget(self) -> Player | None:
+        return self.query_one(Player) if still_open(self) else None
 
     def _canvas(self) -> Canvas | None:
         """Nothing is played behind a sheet: there every changed cell has the whole screen painted again."""

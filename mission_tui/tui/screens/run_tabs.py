@@ -99,10 +99,17 @@ _TOP_SEED = 2**32 - 1
 
 
 class RunPlayer:
-    """One for each screen of a run. `canvas` is how large a picture may be now; None while nobody could see one."""
+    """One for each screen of a run. `widget` is where it draws, None once the screen is left, before it has closed.
+
+    `canvas` is how large a picture may be now; None while nobody could see one.
+    """
 
     def __init__(
-        self, app_context: AppContext, run: str, widget: Callable[[], Player], canvas: Callable[[], Canvas | None]
+        self,
+        app_context: AppContext,
+        run: str,
+        widget: Callable[[], Player | None],
+        canvas: Callable[[], Canvas | None],
     ) -> None:
         self._app_context, self._widget = app_context, widget
         self.feed = PlayerFeed(app_context, run, canvas, self._draw)
@@ -284,7 +291,9 @@ class RunPlayer:
         return tuple(sorted(details.checkpoints, key=lambda row: (row.timesteps, row.name)))
 
     def _draw(self) -> None:
-        feed = self.feed
+        feed, widget = self.feed, self._widget()
+        if widget is None:
+            return
         said, alarming = self._against, False
         if feed.trouble:
             said, alarming = f"{feed.trouble}  (Enter tries again)", True
@@ -297,7 +306,6 @@ class RunPlayer:
                 state = "held after 30 min without a key: Space"
         history = None if self._data is None else self._data.history.get(RETURN)
         frame = None if self._against else feed.frame
-        widget = self._widget()
         widget.update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
         self._app_context.show_picture(widget.placed(feed.canvas()))
 
