@@ -135,7 +135,7 @@ calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are 
 # STEPS=100000000 is the source's length; with a card DEVICE=cuda AT_ONCE=9 trains so many side by side.
 large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \
-	  --page docs/large-batch.md --seconds $(or $(SECONDS),inf) --steps $(or $(STEPS),6000000) \
+	  --page docs/large-batch.md --seconds $(or $(SECONDS),inf) $(if $(STEPS),--steps $(STEPS)) \
 	  --device $(or $(DEVICE),cpu) --at-once $(or $(AT_ONCE),1)
 
 # SECONDS=600 is shared among the presets; ONLY="fast swarm" trains those. Goes on where it was left, in build/.

@@ -7,6 +7,7 @@ engines, give a fresh folder.
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import hashlib
 import math
@@ -44,6 +45,7 @@ __all__ = [
     "Done",
     "Job",
     "alone",
+    "at_least_one",
     "carry_out",
     "findings_of",
     "put",
@@ -261,6 +263,13 @@ def carry_out(jobs: Sequence[Job], folder: Path, at_once: int, seconds: float = 
     if campaign.left:
         tell(f"time is over with {len(campaign.left)} of {len(jobs)} trainings left; the same command goes on")
     return campaign.failures
+
+
+def at_least_one(word: str) -> int:
+    """For `--at-once`. Raises `ArgumentTypeError` below one, where nothing would ever begin."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"{word} is no number from 1 on")
+    return int(word)
 
 
 @contextmanager

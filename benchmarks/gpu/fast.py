@@ -93,7 +93,21 @@ def _subproc(preset: str, bench: Bench, words: Sequence[str]) -> float:
             process.wait()
 
 
-def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row]:
+TOGETHER = "four at once against one alone, summed steps/s"
+
+
+def _together(
+    lab: Lab, preset: str, bench: Bench, transitions: int, one: list[float], at_least: float | None = None
+) -> list[Row]:
+    """Several runs of `preset` against `one`, in steps per second, and what they make of the card."""
+    with probing() as probe:
+        four = trained(lab, preset, bench.shape, bench.at_once, bench.seconds)
+    summed = [sum(rate(each, transitions) for each in four)]
+    row = compared(f"`{preset}`, {TOGETHER}", "steps/s", summed, "one, alone", one, at_least)
+    return [row, *_of_card(preset, "four", "four at once", probe, bench, summed[0])]
+
+
+def _preset(preset: str, bench: Bench, at_once: float | None = None, *, together: bool = True) -> list[Row]:
     words = bench.shape
     spec = spec_of(preset, words)
     transitions = spec.env.n_envs * spec.ppo.n_steps
@@ -120,16 +134,11 @@ def _preset(preset: str, bench: Bench, at_once: float | None = None) -> list[Row
                 rows.append(compared(what, "steps/s", one, against, [measure()], None, note))
             except (RuntimeError, TimeoutError, OSError) as error:
                 rows.append(bounded(what, "steps/s", one, note=f"{note}; {against}: {error}"))
-        what = f"`{preset}`, four at once against one alone, summed steps/s"
-        try:
-            with probing() as probe:
-                four = trained(lab, preset, words, bench.at_once, bench.seconds)
-        except (RuntimeError, TimeoutError) as error:
-            rows.append(unmeasured(what, "", str(error)))
-        else:
-            summed = [sum(rate(each, transitions) for each in four)]
-            rows.append(compared(what, "steps/s", summed, "one, alone", one, at_once))
-            rows += _of_card(preset, "four", "four at once", probe, bench, summed[0])
+        if together:
+            try:
+                rows += _together(lab, preset, bench, transitions, one, at_once)
+            except (RuntimeError, TimeoutError) as error:
+                rows.append(unmeasured(f"`{preset}`, {TOGETHER}", "", str(error)))
     what, goal = f"`{preset}`, update phase", 3.0 if preset == "beast" else None
     if single:
         seconds = [statistics.fmean(row.update_s for row in side) for side in (alone, single)]
@@ -169,28 +178,23 @@ def heavy(bench: Bench) -> list[Row]:
 
 def beast(bench: Bench) -> list[Row]:
     """64 x 512 transitions, 1024-512-512-256."""
-    return _preset("beast", bench)
+    return _preset("beast", bench, together=False)
 
 
 def swarm(bench: Bench) -> list[Row]:
     """2,048 environments that are stepped at once."""
-    return _preset("swarm", bench)
+    return _preset("swarm", bench, together=False)
 
 
 def at_once(bench: Bench) -> list[Row]:
-    """`beast` and `swarm`, whose peers take minutes: only one run against four, after nothing else was at work."""
-    rows = []
+    """Four `beast` and four `swarm` against one; of the others that stands beside their peers, which take less long."""
+    rows: list[Row] = []
     for preset in ("swarm",) if bench.small else ("beast", "swarm"):
         spec = spec_of(preset, bench.shape)
         transitions = spec.env.n_envs * spec.ppo.n_steps
         with opened() as lab:
             one = [rate(trained(lab, preset, bench.shape, 1, bench.seconds)[0], transitions)]
-            with probing() as probe:
-                four = trained(lab, preset, bench.shape, bench.at_once, bench.seconds)
-        summed = [sum(rate(each, transitions) for each in four)]
-        what = f"`{preset}`, four at once against one alone, summed steps/s"
-        rows.append(compared(what, "steps/s", summed, "one, alone", one, None))
-        rows += _of_card(preset, "four", "four at once", probe, bench, summed[0])
+            rows += _together(lab, preset, bench, transitions, one)
     return rows
 
 

@@ -54,7 +54,7 @@ ITEMS = (
     Item("fast", "update", 150, "rollout and update alone: both engines, single kernels, TF32, bf16, compile"),
     Item("fast", "images", 90, "the same of SB3's net for Atari"),
     Item("fast", "fast", 150, "the same of `fast`"),
-    Item("fast", "at_once", 120, "four `beast` and four `swarm` against one, without their peers, which take minutes"),
+    Item("fast", "at_once", 120, "four `beast` and four `swarm` against one"),
     Item("fast", "swarm", 120, "the same of `swarm`, whose environments are stepped at once"),
     Item("seen", "load", 90, "the busy gauge and the share of a process under a kernel load that is known"),
     Item("seen", "runs", 150, "one run and two on one card: placement, memory, what a second one costs"),

@@ -239,10 +239,9 @@ they stand above by themselves, and are the score to believe. Their set is small
 before anything of it was judged: workers that lie, actions that are swapped, half-blind observations and lost entropy
 were not recorded.
 
-Since then fourteen trainings of this project's presets on a GPU, which win their mission, changed four rules: `ratio`
-(what TF32 explains), `kl-persistent` and `clip-fraction` (a return that holds still at its best), and `stall` (a dip
-that is overcome). The lists of this half were not read for it, and the tasks that were judged once came out as
-before."""
+Since then fourteen healthy trainings of this project's presets on a GPU changed four rules: `ratio` (what TF32
+explains), `kl-persistent` and `clip-fraction` (a return that holds still at its best), and `stall` (a dip that is
+overcome). The lists of this half were not read for it, and the tasks that were judged once came out as before."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

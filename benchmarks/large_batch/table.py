@@ -11,7 +11,7 @@ from benchmarks.large_batch.kept import Trained
 from benchmarks.results import Row, Spread
 from benchmarks.rows import bounded, unmeasured
 
-__all__ = ["page", "rows"]
+__all__ = ["command", "page", "rows"]
 
 NEXT = "run `make large-batch`"
 HEAD = (
@@ -127,12 +127,17 @@ def _places(found: Found) -> list[str]:
     return [f"{'; '.join(names)}: {place}." for place, names in made.items()]
 
 
+def command(steps: int) -> str:
+    """What makes trainings of this length."""
+    return "make large-batch" if steps == STEPS else f"make large-batch STEPS={steps}"
+
+
 def _commands(trained: Trained, seeds: int) -> str:
-    steps = "" if trained.steps == STEPS else f" STEPS={trained.steps}"
+    made = command(trained.steps)
     lines = [
-        f"make large-batch{steps}  # goes on where it was left",
-        f"make large-batch{steps} SECONDS=600  # the same, for so long; what then trains is stopped with a checkpoint",
-        f"make large-batch{steps} DEVICE=cuda AT_ONCE=9  # on a card, so many side by side",
+        f"{made}  # goes on where it was left",
+        f"{made} SECONDS=600  # the same, for so long; what then trains is stopped with a checkpoint",
+        f"{made} DEVICE=cuda AT_ONCE=9  # on a card, so many side by side",
         *(_launch(arm, trained.steps, seeds) for arm in ARMS),
     ]
     return "All of it, then the same by hand:\n\n```\n" + "\n".join(lines) + "\n```"

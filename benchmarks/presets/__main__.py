@@ -16,13 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from msgspec import structs
 
-from benchmarks.campaign import RUNS, alone, tell, views_in_time
+from benchmarks.campaign import RUNS, alone, at_least_one, tell, views_in_time
 from benchmarks.fleet.lab import Lab, kept
 from benchmarks.fleet.shapes import as_options, spec_of
 from benchmarks.presets.ends import ends_of
@@ -42,6 +40,7 @@ from benchmarks.presets.page import page
 from benchmarks.results import facts_of_the_card, facts_of_the_machine
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent
+from mission_tui.fleet.events.metrics import TrainingStarted
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
@@ -87,40 +86,46 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--page", type=Path, default=Path("docs/presets-measured.md"), help="its data lies beside it")
     parser.add_argument("--folder", type=Path, default=Path("build/presets"), help="where runs are kept")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of training, shared among the presets")
-    parser.add_argument("--at-once", type=int, default=1, help="so many train side by side")
+    parser.add_argument("--at-once", type=at_least_one, default=1, help="so many train side by side")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="where: run.device=cuda")
     parser.add_argument("--report", action="store_true", help="train nothing, write the page again")
     return parser.parse_args(arguments)
 
 
 def _carry_out(asked: argparse.Namespace, found: Kept, data: Path) -> dict[str, str]:
-    """Train each for its share of the time; why, by name, for each that could not go on."""
+    """Train so many at once, each for its share of the time; why, by name, for each that could not go on."""
     asked.folder.mkdir(parents=True, exist_ok=True)
     names: Sequence[str] = asked.only
     words = tuple(asked.set)
+    specs = {name: spec_of_row(name, words) for name in names}
     failures: dict[str, str] = {}
     left_s: float = asked.seconds
-    with alone(asked.folder), kept(asked.folder / RUNS) as lab, ThreadPoolExecutor(asked.at_once) as pool:
+    with alone(asked.folder), kept(asked.folder / RUNS) as lab:
         for first in range(0, len(names), asked.at_once):
             begun, together = time.monotonic(), names[first : first + asked.at_once]
             share_s = left_s / math.ceil((len(names) - first) / asked.at_once)
-            trainings = [pool.submit(partial(train, lab, name, words, share_s)) for name in together]
-            for name, training in zip(together, trainings, strict=True):
+            for name, (view, cores) in train(lab, together, words, share_s, failures).items():
                 try:
-                    view, cores = training.result()
-                    measured = _measure(lab, view, spec_of_row(name, words), cores, found.presets.get(name))
+                    measured = _measure(lab, view, specs[name], cores, found.presets.get(name))
                 except subprocess.CalledProcessError as error:
-                    failures[name] = f"`{error.cmd[3]}` refused with exit code {error.returncode}"
-                    continue
-                except TimeoutError as error:
-                    failures[name] = str(error)
+                    failures[name] = _refused(error)
                     continue
                 found.presets[name] = structs.replace(measured, words=words, beside=len(together) - 1)
-                found.machine[name] = facts_of_the_machine() | facts_of_the_card(spec_of_row(name, words).run.device)
+                found.machine[name] = facts_of_the_machine() | facts_of_the_card(_device(lab, view))
                 keep(found, data)
                 tell(f"{name}: {view.timesteps or 0:,} steps, won {measured.won:.0%}")
             left_s = max(0.0, left_s - (time.monotonic() - begun))
     return failures
+
+
+def _refused(error: subprocess.CalledProcessError) -> str:
+    return f"`{error.cmd[3]}` refused with exit code {error.returncode}"
+
+
+def _device(lab: Lab, view: RunView) -> str:
+    """Where its last attempt trained, whatever it had asked for."""
+    started = [row.device for row in lab.rows(view.id) if isinstance(row, TrainingStarted)]
+    return started[-1] or "" if started else ""
 
 
 def spec_of_row(row: str, words: Sequence[str] = ()) -> Spec:
@@ -128,31 +133,53 @@ def spec_of_row(row: str, words: Sequence[str] = ()) -> Spec:
     return spec_of(row.split()[0], (*TRAININGS[row], *words))
 
 
-def train(lab: Lab, row: str, words: Sequence[str], seconds: float) -> tuple[RunView, list[float]]:
-    """Train for so long, or to the end; the run as it then stands, and the cores it kept busy, look by look."""
-    name = f"{slug(row)}-{mission_digest(spec_of_row(row, words).env.config or 'standard')}"
+def train(
+    lab: Lab, rows: Sequence[str], words: Sequence[str], seconds: float, failures: dict[str, str]
+) -> dict[str, tuple[RunView, list[float]]]:
+    """Train them side by side for so long, or to the end; each run as it then stands, and the cores it kept busy, look
+    by look. Why one could not go on is put into `failures`.
+    """
     deadline = time.monotonic() + seconds
+    runs: dict[str, tuple[str, int]] = {}
+    for row in rows:
+        try:
+            runs[row] = _begun(lab, row, words)
+        except subprocess.CalledProcessError as error:
+            failures[row] = _refused(error)
+    cores: dict[str, list[float]] = {row: [] for row in runs}
+    while True:
+        views = views_in_time(lab)
+        live = []
+        for row, (run, begun_from) in runs.items():
+            view = views[run]
+            if view.state not in OVER or view.attempt == begun_from:
+                live.append(run)
+            if view.usage is not None and view.state == "running":
+                cores[row].append(view.usage.cpu_percent / 100)
+        if live and time.monotonic() >= deadline:
+            lab.stop(*live)
+            live, views = [], views_in_time(lab)
+        if not live:
+            return {row: (views[run], cores[row]) for row, (run, _) in runs.items()}
+        time.sleep(LOOK_EVERY_S)
+
+
+def _begun(lab: Lab, row: str, words: Sequence[str]) -> tuple[str, int]:
+    """Its run, launched or asked to go on, and the attempt that it had ended before that, -1 for none.
+
+    One that was just asked to go on still stands as ended.
+    """
+    name = f"{slug(row)}-{mission_digest(spec_of_row(row, words).env.config or 'standard')}"
     views = sorted((it for it in views_in_time(lab).values() if it.name == name), key=lambda it: it.created_t)
     if not views:
         options = as_options((*TRAININGS[row], *words))
         (run,) = lab.launch(row.split()[0], *options, "--seed", str(SEED), "--name", name)
-    else:
-        run = views[-1].id
-        if views[-1].state in OVER and views[-1].outcome != "finished":
-            lab.cli("resume", run)
-    cores: list[float] = []
-    # The one that was just asked to go on still stands as ended.
-    begun_from = views[-1].attempt if views and views[-1].outcome != "finished" else -1
-    while True:
-        view = views_in_time(lab)[run]
-        if view.state in OVER and view.attempt != begun_from:
-            return view, cores
-        if view.usage is not None and view.state == "running":
-            cores.append(view.usage.cpu_percent / 100)
-        if time.monotonic() >= deadline:
-            lab.stop(run)
-            return views_in_time(lab)[run], cores
-        time.sleep(LOOK_EVERY_S)
+        return run, -1
+    newest = views[-1]
+    if newest.state not in OVER or newest.outcome == "finished":
+        return newest.id, -1
+    lab.cli("resume", newest.id)
+    return newest.id, newest.attempt
 
 
 def _measure(lab: Lab, view: RunView, spec: Spec, cores: Sequence[float], before: Measured | None) -> Measured:

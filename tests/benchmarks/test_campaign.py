@@ -42,7 +42,7 @@ class ScriptedLab(Lab):
     def cli(self, *words: str) -> Any:
         self.asked.append(words)
         if words[0] in self.refused:
-            raise subprocess.CalledProcessError(2, words)
+            raise subprocess.CalledProcessError(2, ("python", "-m", "mission_tui", *words))
         if words[0] == "launch":
             run = f"run-{len(self.asked)}"
             self.stand[run] = view_of(words[words.index("--name") + 1], run, state="running")

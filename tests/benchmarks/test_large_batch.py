@@ -14,6 +14,7 @@ from benchmarks.large_batch.answers import answers
 from benchmarks.large_batch.arms import ARMS, LARGE, REFERENCE, SCALED, UNSCALED, Arm, Learned, learned
 from benchmarks.large_batch.kept import Trained, keep, read_kept
 from benchmarks.large_batch.table import rows
+from mission_tui.errors import UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
 
 
@@ -72,11 +73,16 @@ def test_what_was_trained_elsewhere_is_kept_beside_what_was_trained_here(tmp_pat
     """Setting by setting and seed by seed; a KL that was infinite is infinite when it is read again."""
     one, two = (replace(it, seed=seed) for seed, it in enumerate(seeds(1.0)[:2], 1))
     again = replace(two, kl=math.inf, place="another machine")
-    trained = Trained(steps=100).joined({UNSCALED: [one, two]}).joined({UNSCALED: [again], REFERENCE: [one]})
-    keep(trained, tmp_path / "kept.json")
-    assert read_kept(tmp_path / "kept.json") == trained
+    first = Trained(steps=100, mission="rules")
+    trained = first.joined({UNSCALED: [one, two]}).joined({UNSCALED: [again], REFERENCE: [one]})
+    kept = tmp_path / "kept.json"
+    keep(trained, kept)
+    assert read_kept(kept, None, "rules", 6) == read_kept(kept, 100, "rules", 6) == trained
+    assert read_kept(kept, 7, "other rules", 6) == Trained(steps=7, mission="other rules")
+    with pytest.raises(UsageError, match="give --steps 100, or another --page"):
+        read_kept(kept, 7, "rules", 6)
     assert {arm: every for arm, every in trained.found.items() if every} == {UNSCALED: (one, again), REFERENCE: (one,)}
-    assert read_kept(tmp_path / "none.json") is None
+    assert read_kept(tmp_path / "none.json", None, "rules", 6) == Trained(steps=6, mission="rules")
 
 
 def test_missing_seeds_are_no_answer() -> None:

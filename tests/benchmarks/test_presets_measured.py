@@ -111,9 +111,9 @@ class OneRun(ScriptedLab):
     def cli(self, *words: str) -> Any:
         answer = super().cli(*words)
         if words[0] in ("stop", "resume"):
-            view = self.stand[words[1]]
             state, more = ("ended", 0) if words[0] == "stop" else ("running", 1)
-            self.stand[view.id] = structs.replace(view, state=state, outcome=None, attempt=view.attempt + more)
+            for view in [self.stand[run] for run in words[1:]]:
+                self.stand[view.id] = structs.replace(view, state=state, outcome=None, attempt=view.attempt + more)
         return answer
 
 
@@ -121,12 +121,23 @@ def test_a_preset_is_begun_once_and_goes_on_where_it_was_left(tmp_path: Path) ->
     """Out of time it is stopped, the next time resumed; one that has spent its budget is only looked at."""
     lab = OneRun(tmp_path)
     for asked in ("launch", "resume"):
-        view, _ = train(lab, "fast", ("run.device=cuda",), 0.0)
+        view, _ = train(lab, ["fast"], ("run.device=cuda",), 0.0, {})["fast"]
         assert ([verb for verb, _ in lab.verbs], view.state) == ([asked, "stop"], "ended")
         lab.asked.clear()
     lab.stand[view.id] = structs.replace(view, outcome="finished")
-    assert train(lab, "fast", (), 60.0) == (lab.stand[view.id], [])
+    assert train(lab, ["fast"], (), 60.0, {}) == {"fast": (lab.stand[view.id], [])}
     assert lab.asked == []
+
+
+def test_presets_train_side_by_side_and_one_that_is_refused_holds_up_no_other(tmp_path: Path) -> None:
+    """All are launched before the first is waited for; in the end all are stopped."""
+    lab = OneRun(tmp_path)
+    found = train(lab, ["fast", "wide"], (), 0.0, {})
+    assert [verb for verb, _ in lab.verbs][:2] == ["launch", "launch"]
+    assert {row: view.state for row, (view, _) in found.items()} == {"fast": "ended", "wide": "ended"}
+    lab.refused, failures = {"resume"}, dict[str, str]()
+    assert train(lab, ["fast"], (), 0.0, failures) == {}
+    assert list(failures) == ["fast"]
 
 
 def test_the_page_says_how_far_each_row_reaches() -> None:
