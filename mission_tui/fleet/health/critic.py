@@ -31,6 +31,8 @@ ABSURD = -1e4
 OF_REWARDS, AT_FIRST = 1.5, 5.0
 """Mean square rewards by which values miss; before they have learned anything, more."""
 PERFECT = 0.99
+OF_ONE_REWARD = 0.1
+"""Mean square rewards that values of single rewards miss by, measured: 1e-3; values that look ahead 0.7."""
 SHORT_BUDGET_SHARE = 1.0 / 3.0
 
 
@@ -103,8 +105,15 @@ class ValueHorizon:
 
     @property
     def _perfect(self) -> bool:
-        """Values are next to never wrong, as those of good policies are too: what a poor one earns later is chance."""
-        return statistics.median(explained for *_, explained in self._looks) > PERFECT
+        """Values are next to never wrong, as those of good policies are too: what a poor one earns later is chance.
+
+        They miss by next to nothing of a single reward then. Where rewards are distances, those of a poor policy may be
+        as good although they look far ahead, and miss by about a reward.
+        """
+        loss = statistics.fmean(loss for loss, *_ in self._looks)
+        reward = statistics.fmean(reward for _, reward, _ in self._looks)
+        explained = statistics.median(explained for *_, explained in self._looks)
+        return explained > PERFECT and loss <= OF_ONE_REWARD * reward * reward
 
     @property
     def _of_single_rewards(self) -> bool:

@@ -89,6 +89,13 @@ def test_targets_that_are_all_the_same_look_no_step_ahead() -> None:
     assert "nan" in blank.words[0].sentence
 
 
+def test_good_values_of_distances_are_no_near_horizon() -> None:
+    """Each step pays about -1. Values that look far explain nearly all of that too, but miss by about a reward."""
+    near = flat(length=50.0, level=-50.0, loss=1e-3, ev=0.995)
+    assert [severity for _, severity in said(near).changes] == ["warning"]
+    assert said(flat(length=50.0, level=-50.0, loss=0.7, ev=0.995)).changes == []
+
+
 def test_values_that_miss_by_one_reward_only_look_no_step_ahead() -> None:
     """One reward of 1 at the end of three in a hundred episodes: with any horizon values would miss by more."""
     lines = flat(length=20.0, level=0.03, loss=0.0016, ev=0.3)

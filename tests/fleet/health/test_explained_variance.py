@@ -63,6 +63,13 @@ def test_a_rising_return_excuses_it() -> None:
     assert [severity for _, severity in explained([0.0] * 260, rising + [99.0] * 60).changes] == ["warning"]
 
 
+def test_a_return_that_comes_back_from_a_fall_excuses_it() -> None:
+    """It finds no new best for long, and rises all the same; where it stays down, nothing does."""
+    fallen = [20.0] * 10 + [0.0] * 50
+    assert explained([0.0] * 160, fallen + [0.15 * n for n in range(100)]).changes == []
+    assert explained([0.0] * 160, fallen + [0.0] * 100).changes == [(100, "warning")]
+
+
 def test_a_return_at_rest_at_its_best_excuses_it() -> None:
     """Nothing is left to be gained, solved or not: returns hardly vary, so hardly anything is left to explain."""
     risen = [min(200.0, 10.0 * n) for n in range(300)]

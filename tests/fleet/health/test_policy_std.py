@@ -85,6 +85,20 @@ def test_wide_actions_are_trouble_once_the_return_falls() -> None:
     assert widened(rising + [60.0 - 2.0 * n for n in range(25)])[:2] == [(45, "info"), (67, "warning")]
 
 
+def test_a_policy_may_narrow_while_it_learns() -> None:
+    """While the return rises by updates that move the policy; not where they only make its actions smaller."""
+
+    def narrowed(kl: float) -> list[tuple[int, Severity | None]]:
+        lines = [
+            row(n, {"policy/std_min_ratio": 0.05 if n > 40 else 1.0, "approx_kl": kl, "ret": float(n)})
+            for n in range(1, 60)
+        ]
+        return judged(PolicyStd, lines, Settings(clip_range=0.2)).changes
+
+    assert narrowed(0.01) == [(45, "info")]
+    assert narrowed(1e-4) == [(45, "warning")]
+
+
 def test_a_narrow_component_is_told_before_a_wide_one_that_does_no_harm() -> None:
     """The worse of the two sides is what is said."""
     lines = [

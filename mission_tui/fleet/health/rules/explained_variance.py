@@ -86,7 +86,9 @@ class ExplainedVariance(Rule):
             return None
         self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
         stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
-        asked = stuck and not self._success.well and self._poor.count >= self._limits.needed
+        # A return that comes back from a fall finds no new best for long, and rises all the same.
+        well = self._success.well or returns.improving
+        asked = stuck and not well and self._poor.count >= self._limits.needed
         opened = self._on or (asked and self._could_explain())
         self._on = self._poor.on and opened and not self._success.at_ceiling
         if self._harmful.on and self._success.poor:

@@ -8,6 +8,7 @@ it fell by d x log(std / start). Under gSDE `train/std` is not the deviation of 
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Literal
 
 from mission_tui.fleet.events.findings import Severity
@@ -15,6 +16,7 @@ from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import CEILING_SHARE, Success
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.trust_region import u_of
 from mission_tui.fleet.windows import Window
 
 LEAST, MOST, SB3, LOSS = "policy/std_min_ratio", "policy/std_max_ratio", "train/std", "train/entropy_loss"
@@ -52,7 +54,8 @@ class PolicyStd(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
 
-        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution. A wide one
+        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution, and while it
+        still learns and earns ever more the way there, which is information. A wide one
         is information while the return rises or stays near its best, and critical only where it does not hold: actions
         that are cut off at their bounds may do as well.
         """
@@ -108,7 +111,17 @@ class PolicyStd(Rule):
     def _of_narrow(self) -> Severity | None:
         if not (self._narrow.on or self._very_narrow.on) or self._success.solved or self._success.at_ceiling:
             return None
+        if self._success.rises_now and self._moves:
+            return "info"
         return "critical" if self._very_narrow.on else "warning"
+
+    @property
+    def _moves(self) -> bool:
+        """Whether updates still change what the policy does. A return also rises where ever smaller actions cost ever
+        less, by updates that do nothing but narrow them.
+        """
+        us = [u for row, *_ in self._rows if (u := u_of(row, self.context.settings)) is not None]
+        return bool(us) and statistics.median(us) >= self.context.limits.policy_frozen.u
 
     def _ratios(self, row: Row) -> tuple[float, float] | None:
         """Smallest and largest deviation over its start, from whatever this trainer says of them."""
