@@ -17,7 +17,7 @@ import math
 import statistics
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
@@ -133,7 +133,7 @@ class Throughput(Rule):
         self._speeds.append(row.steps_per_s)
         self._rollouts.append(row.rollout_s)
         self._updates.append(row.update_s)
-        self._envs.append(math.nan if row.env_s is None else row.env_s)
+        self._envs.append(_phases(row)[2])
         self._measured_s += row.rollout_s + row.update_s
         insort(self._sorted_speeds, row.steps_per_s)
 
@@ -153,8 +153,7 @@ class Throughput(Rule):
         return less > 1.0 and less * less >= more
 
     def _usual_parts(self) -> Parts | None:
-        envs = (None if math.isnan(env) else env for env in self._envs)
-        return _parts(list(zip(self._rollouts, self._updates, envs, strict=True)))
+        return _parts(zip(self._rollouts, self._updates, self._envs, strict=True), len(self._envs))
 
     def _most_of_it(self) -> tuple[Parts, Words] | None:
         parts = self._usual_parts() if len(self._speeds) >= self._limits.fewest else None
@@ -177,7 +176,7 @@ class Throughput(Rule):
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
-            was, now = self._usual_parts(), _parts([(row.rollout_s, row.update_s, row.env_s) for row in self._slow])
+            was, now = self._usual_parts(), _parts(map(_phases, self._slow), len(self._slow))
             if was is not None and now is not None:
                 return what, rollout_parts.slower(settings, steps, was, now, advice)
             slow = f"stepping is slow: {steps} {rollout_parts.took(*rollout)}"
@@ -192,12 +191,15 @@ def _change(usual: Sequence[float], slow: Sequence[float]) -> tuple[float, float
     return max(statistics.median(usual), 1e-9), statistics.median(slow)
 
 
-def _parts(phases: Sequence[tuple[float, float, float | None]]) -> Parts | None:
-    """The median parts of updates whose rollout, update and seconds in the environments are given; None where most
-    were not timed apart.
-    """
-    timed = [(env, rollout - env, update) for rollout, update, env in phases if env is not None]
-    if 2 * len(timed) < len(phases) or not timed:
+def _phases(row: Row) -> tuple[float, float, float]:
+    """Seconds of the rollout, of the update and of those in the environments, which are NaN where not timed apart."""
+    return row.rollout_s, row.update_s, math.nan if row.env_s is None else row.env_s
+
+
+def _parts(phases: Iterable[tuple[float, float, float]], count: int) -> Parts | None:
+    """The median parts of `count` updates with these `_phases`; None where most were not timed apart."""
+    timed = [(env, rollout - env, update) for rollout, update, env in phases if env == env]
+    if 2 * len(timed) < count or not timed:
         return None
     return Parts(*(statistics.median(column) for column in zip(*timed, strict=True)))
 
