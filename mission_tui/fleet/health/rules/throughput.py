@@ -17,7 +17,7 @@ import math
 import statistics
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
@@ -41,6 +41,8 @@ class Throughput(Rule):
         self._speeds, self._rollouts, self._updates, self._envs = (Numbers(limits.window) for _ in range(4))
         """Of usual updates: steps/s, and seconds; those in the environments are NaN where nobody timed them apart."""
         self._sorted_speeds = array("d")
+        self._sorted_parts = array("d"), array("d"), array("d")
+        """Of those that were timed apart: seconds of stepping, of choosing and of learning, each sorted."""
         self._slow = Window[Row](limits.updates)
         self._slow_s = 0.0
         self._fast = 0
@@ -105,7 +107,8 @@ class Throughput(Rule):
         if cause == "company":
             for usual in (self._speeds, self._rollouts, self._updates, self._envs):
                 usual.clear()
-            del self._sorted_speeds[:]
+            for ordered in (self._sorted_speeds, *self._sorted_parts):
+                del ordered[:]
             self._on = False
             self._measured_s, self._costly = 0.0, None
         self._end_row()
@@ -129,13 +132,25 @@ class Throughput(Rule):
         self._on = False
         self._end_row()
         if len(self._speeds) == self._speeds.maxlen:
-            del self._sorted_speeds[bisect_left(self._sorted_speeds, self._speeds[0])]
+            self._forget_oldest()
         self._speeds.append(row.steps_per_s)
         self._rollouts.append(row.rollout_s)
         self._updates.append(row.update_s)
-        self._envs.append(_phases(row)[2])
+        self._envs.append(math.nan if row.env_s is None else row.env_s)
+        if row.env_s is not None:
+            parts = _apart(row.rollout_s, row.update_s, row.env_s)
+            for ordered, seconds in zip(self._sorted_parts, parts, strict=True):
+                insort(ordered, seconds)
         self._measured_s += row.rollout_s + row.update_s
         insort(self._sorted_speeds, row.steps_per_s)
+
+    def _forget_oldest(self) -> None:
+        """Take the usual update that the windows are about to lose out of what is sorted."""
+        del self._sorted_speeds[bisect_left(self._sorted_speeds, self._speeds[0])]
+        if not math.isnan(self._envs[0]):
+            parts = _apart(self._rollouts[0], self._updates[0], self._envs[0])
+            for ordered, seconds in zip(self._sorted_parts, parts, strict=True):
+                del ordered[bisect_left(ordered, seconds)]
 
     def _end_row(self) -> None:
         self._slow.clear()
@@ -153,7 +168,8 @@ class Throughput(Rule):
         return less > 1.0 and less * less >= more
 
     def _usual_parts(self) -> Parts | None:
-        return _parts(zip(self._rollouts, self._updates, self._envs, strict=True), len(self._envs))
+        """Kept sorted, because every update asks for it until most of the time is known to go into one part."""
+        return _median_parts(self._sorted_parts, len(self._speeds))
 
     def _most_of_it(self) -> tuple[Parts, Words] | None:
         parts = self._usual_parts() if len(self._speeds) >= self._limits.fewest else None
@@ -176,7 +192,7 @@ class Throughput(Rule):
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
-            was, now = self._usual_parts(), _parts(map(_phases, self._slow), len(self._slow))
+            was, now = self._usual_parts(), _parts_of(self._slow)
             if was is not None and now is not None:
                 return what, rollout_parts.slower(settings, steps, was, now, advice)
             slow = f"stepping is slow: {steps} {rollout_parts.took(*rollout)}"
@@ -191,17 +207,24 @@ def _change(usual: Sequence[float], slow: Sequence[float]) -> tuple[float, float
     return max(statistics.median(usual), 1e-9), statistics.median(slow)
 
 
-def _phases(row: Row) -> tuple[float, float, float]:
-    """Seconds of the rollout, of the update and of those in the environments, which are NaN where not timed apart."""
-    return row.rollout_s, row.update_s, math.nan if row.env_s is None else row.env_s
+def _apart(rollout_s: float, update_s: float, env_s: float) -> tuple[float, float, float]:
+    """The seconds of stepping, of choosing and of learning."""
+    return env_s, rollout_s - env_s, update_s
 
 
-def _parts(phases: Iterable[tuple[float, float, float]], count: int) -> Parts | None:
-    """The median parts of `count` updates with these `_phases`; None where most were not timed apart."""
-    timed = [(env, rollout - env, update) for rollout, update, env in phases if env == env]
-    if 2 * len(timed) < count or not timed:
+def _parts_of(rows: Sequence[Row]) -> Parts | None:
+    """The median parts of `rows`; None where most were not timed apart."""
+    timed = [_apart(row.rollout_s, row.update_s, row.env_s) for row in rows if row.env_s is not None]
+    return _median_parts([sorted(column) for column in zip(*timed, strict=True)], len(rows))
+
+
+def _median_parts(columns: Sequence[Sequence[float]], count: int) -> Parts | None:
+    """The medians of three sorted columns, those of `count` updates that were timed apart; None where most were not."""
+    timed = len(columns[0]) if columns else 0
+    if 2 * timed < count or not timed:
         return None
-    return Parts(*(statistics.median(column) for column in zip(*timed, strict=True)))
+    half, odd = timed // 2, timed % 2
+    return Parts(*(column[half] if odd else (column[half - 1] + column[half]) / 2 for column in columns))
 
 
 def _seconds(row: Row) -> dict[str, Metric]:
