@@ -30,9 +30,9 @@ class Window(list[T]):
 
     def append(self, item: T) -> None:
         """Add an item; of more than `maxlen` the oldest goes."""
-        if len(self) >= self.maxlen:
+        list.append(self, item)
+        if len(self) > self.maxlen:
             del self[0]
-        super().append(item)
 
     def extend(self, items: Iterable[T]) -> None:
         """Add all of `items`; the last `maxlen` stay."""
@@ -54,9 +54,9 @@ class Numbers(_Floats):
 
     def append(self, number: float) -> None:
         """Add a number; of more than `maxlen` the oldest goes."""
-        if len(self) >= self.maxlen:
+        _Floats.append(self, number)
+        if len(self) > self.maxlen:
             del self[0]
-        super().append(number)
 
     def clear(self) -> None:
         """Forget all of them."""
