@@ -118,6 +118,8 @@ class AfterChange(Rule):
     @property
     def severity(self) -> Severity | None:
         """The worse of the harm that is seen and of the symptoms that are open."""
+        if not self._symptoms:
+            return self._harm
         seen = [*self._symptoms.values(), *((self._harm,) if self._harm else ())]
         return max(seen, key=GRAVITY.__getitem__, default=None)
 

@@ -82,6 +82,7 @@ class Returns:
         self._trend: tuple[float, float] | None = None
         self._noise: float | None = None
         self._span: float | None = None
+        self._error: float | None = None
         self.updates = 0
         self.known = 0
         self.episodes = 0
@@ -99,6 +100,7 @@ class Returns:
 
         `ended` is about how many, where they are not counted and steps and lengths tell.
         """
+        self._error = None
         self.updates += 1
         self.episodes += max(0, episodes)
         some_ended = episodes > 0 or (self.episodes == 0 and self._seem_to_end(mean))
@@ -147,7 +149,9 @@ class Returns:
         Neighbours share most of their episodes, so that they differ by less: by the error x sqrt(2 x the share that is
         new). Where nobody knows that share they are taken to have nothing in common.
         """
-        return self.noise / math.sqrt(2.0 * self._share_new)
+        if self._error is None:
+            self._error = self.noise / math.sqrt(2.0 * self._share_new)
+        return self._error
 
     @property
     def smooth_error(self) -> float:
@@ -236,7 +240,8 @@ class Returns:
         together = 3.0 if self._share_new >= 1.0 else 2.0
         # Beyond the range of the returns lies no disaster, but a slip of whoever wrote the log.
         most = self.high - self.low
-        bends = math.hypot(*(min(bend, most) for bend in self._bends))
+        within = self._bends if max(self._bends) <= most else [min(bend, most) for bend in self._bends]
+        bends = math.hypot(*within)
         return max(usual, bends / math.sqrt(len(self._bends) * together))
 
     def _gain(self) -> tuple[float, float] | None:

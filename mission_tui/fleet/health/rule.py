@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
@@ -161,8 +161,19 @@ class NumbersByTag(Mapping[str, float]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
+    def values(self) -> ValuesView[float]:
+        """The numbers, without asking for each by its tag."""
+        return _Values(self)
+
     def __len__(self) -> int:
         return len(self._numbers)
+
+
+class _Values(ValuesView[float]):
+    _mapping: NumbersByTag
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._mapping._numbers)
 
 
 @lru_cache(maxsize=256)

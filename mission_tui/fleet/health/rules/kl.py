@@ -141,7 +141,7 @@ class KlPersistent(Rule):
     def _of_few(self, row: Row) -> bool:
         """Whether a few transitions of continuous actions make the KL, by how few were clipped."""
         clipped = row.metrics.get("train/clip_fraction")
-        if clipped is None or not (row.metrics.keys() & CONTINUOUS):
+        if clipped is None or not any(tag in row.metrics for tag in CONTINUOUS):
             return False
         return clipped < FEW_SHARE * self._scale.clipped_of(row.metrics["train/approx_kl"])
 
