@@ -48,8 +48,8 @@ class Event:
 class Case:
     """One run. `sick_from` is None where the whole run is healthy; `rules` are the right answers for a sick one.
 
-    `sick_from` is when something was done to the run, `harm_from` when its harm was there to be seen. `onset` is when
-    something was done, harmful or not.
+    `sick_from` is when something was done to the run, `harm_from` when its harm was there to be seen, and
+    `sick_until` the last update of a harm that passed. `onset` is when something was done, harmful or not.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Case:
     resumed: Mapping[int, Settings] = field(default_factory=dict)
     sick_from: int | None = None
     harm_from: int | None = None
+    sick_until: int | None = None
     rules: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     busy: tuple[tuple[int, int], ...] = ()
@@ -206,6 +207,7 @@ def _constructed_case(label: TraceLabel) -> Case:
         resumed={attempt: settings_of(spec) for attempt, spec in trace.resumed.items()},
         sick_from=label.onset_update or 0 if sick else None,
         harm_from=label.harm_update if sick else None,
+        sick_until=label.harm_until if sick else None,
         rules=label.rules,
         busy=label.busy,
     )

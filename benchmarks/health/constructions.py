@@ -6,7 +6,7 @@ come in two halves that never meet: one for tuning rules, one for scoring them (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from benchmarks.health.harm import (
     fell_behind,
     hung,
     lived_at_the_cap,
+    lost_for_long,
     never_learned,
     slowed_down,
     swung,
@@ -42,14 +43,21 @@ from benchmarks.health.tasks import (
     CRANE,
     DOCKING,
     DOSING,
+    DOUBLE_PENDULUM,
     FLOORS,
     FROZEN_LAKE,
+    HALF_CHEETAH,
     HARBOUR_MISSION,
     HEATING,
+    HILL,
+    HOPPER,
     INVENTORY,
+    INVERTED_PENDULUM,
     KEYS,
     LENDING,
     LOCKS,
+    LUNAR_CONTINUOUS,
+    LUNAR_LANDER,
     MACHINE,
     MISSION,
     MOUNTAIN_CAR,
@@ -62,7 +70,9 @@ from benchmarks.health.tasks import (
     POINTING,
     PRICING,
     PROSPECTING,
+    PUSHER,
     QUEUE,
+    REACHER,
     REACHING,
     SEALED_MISSION,
     SLIPPERY,
@@ -156,6 +166,11 @@ TWINS = (
     *(Construction("healthy", task, updates=200, few=2) for task in (AUCTION, MACHINE, KEYS, CHASING, ACROBOT_CLEAN)),
     *(Construction("healthy", task, few=3) for task in (FLOORS, PROSPECTING)),
     *(Construction("healthy", task, few=2) for task in (CRANE, ARCHERY, CATALOGUE)),
+    *(Construction("healthy", task, few=2) for task in (HOPPER, REACHER, LUNAR_CONTINUOUS)),
+    *(
+        Construction("healthy", task)
+        for task in (LUNAR_LANDER, HALF_CHEETAH, INVERTED_PENDULUM, DOUBLE_PENDULUM, PUSHER, HILL)
+    ),
 )
 
 _VARIANTS = (
@@ -566,6 +581,76 @@ _LATER = (
     *_worlds_turn("reward-gone", _LATER_TASKS, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")),
 )
 
+
+def _settings_of_others(tasks: tuple[Task, ...]) -> Iterator[Construction]:
+    """Healthy settings, one seed each."""
+    for task in tasks:
+        yield Construction("annealed", task, ppo=_DECAY, few=1)
+        yield Construction("clip-0.1", task, ppo={"clip_range": 0.1}, few=1)
+        yield Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1)
+        if task.name == "lunar-lander":
+            yield Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1)
+        elif not task.ppo.use_sde:
+            yield Construction("sde", task, ppo=_GSDE, few=1)
+
+
+_STOCK = {
+    "n_steps": 128,
+    "batch_size": 64,
+    "n_epochs": 10,
+    "learning_rate": 3e-4,
+    "clip_range": 0.2,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
+    "ent_coef": 0.0,
+}
+"""SB3's defaults for PPO, with its 2,048 steps taken by 16 environments."""
+
+
+def _stock(tasks: tuple[Task, ...]) -> Iterator[Construction]:
+    """Left as SB3 has it, for the 100,000 steps that somebody tries first."""
+    return (Construction("stock", task, ppo=_STOCK, updates=50, few=1) for task in tasks)
+
+
+def _or_for_long(constructions: Iterable[Construction]) -> Iterator[Construction]:
+    """Harmed too if it passed: a training that came back has still lost that time."""
+    return (replace(it, harm=(*it.harm, lost_for_long)) for it in constructions)
+
+
+def _troubles(tasks: tuple[Task, ...]) -> Iterator[Construction]:
+    yield from _worlds_turn("lr-100", tasks, tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn("obs-30", tasks, tamper.observations_times(30.0), few=1, rules=WORLD)
+    yield from _settings("gamma-0", tasks, MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", tasks, VALUES, few=1, vf_coef=0.0)
+
+
+def _further_troubles(tasks: tuple[Task, ...], gaussian: tuple[Task, ...]) -> Iterator[Construction]:
+    yield from _worlds_turn("lr-0", tasks, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
+    yield from _worlds_turn("no-critic", tasks, tamper.loses_its_critic, few=1, onset=SOON, rules=VALUES)
+    yield from _worlds_turn("ent-1", gaussian, tamper.set_ppo(ent_coef=1.0), few=1, rules=_WIDE_ACTIONS)
+    # The pendulums' episodes are told by their lengths, whatever is paid.
+    by_length = (INVERTED_PENDULUM, DOUBLE_PENDULUM)
+    yield from _worlds_turn("reward-sign", by_length, tamper.rewards_times(-1.0), few=1, rules=LOST)
+    yield from _worlds_turn("reward-gone", by_length, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen"))
+    seen = (LUNAR_LANDER, HALF_CHEETAH, PUSHER)
+    yield from _worlds_turn("half-blind", seen, tamper.hides_observations, few=1, rules=WORLD)
+    yield from _worlds_turn("swapped", (LUNAR_LANDER,), tamper.swaps_actions, few=1, rules=WORLD)
+
+
+_GAUSSIAN = (HALF_CHEETAH, INVERTED_PENDULUM, DOUBLE_PENDULUM, PUSHER, HILL)
+_GYMNASIUM = (LUNAR_LANDER, *_GAUSSIAN)
+"""Tasks that their healthy seeds learn well, so that the tests of harm have something to see."""
+
+_OF_GYMNASIUM = (
+    *_settings_of_others((HOPPER, REACHER, LUNAR_CONTINUOUS)),
+    *_stock((CARTPOLE, ACROBOT, PENDULUM, FROZEN_LAKE, HOPPER, REACHER, LUNAR_CONTINUOUS)),
+    *_or_for_long(_troubles((HOPPER, REACHER))),
+    *_settings_of_others(_GYMNASIUM),
+    *_stock(_GYMNASIUM),
+    *_or_for_long(_troubles(_GYMNASIUM)),
+    *_or_for_long(_further_troubles(_GYMNASIUM, _GAUSSIAN)),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -585,4 +670,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_BEFORE_FRESH,
     *_FRESH,
     *_LATER,
+    *_OF_GYMNASIUM,
 )

@@ -57,17 +57,26 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "chasing": ("scoring", "two continuous actions, normalised, noisy rewards"),
     "acrobot-clean": ("scoring", "the settings of CleanRL, with an annealed rate"),
     "floors": ("scoring", "plateaus between what is known and what is not, solved to a ceiling"),
-    "prospecting": ("scoring", "rare rewards a hundred times as large as the others"),
-    "crane": ("scoring", "one continuous action within bounds, nothing normalised"),
-    "archery": ("scoring", "two continuous actions, ever more difficult, in a wind that turns"),
+    "prospecting": ("tuning", "rare rewards a hundred times as large as the others; moved here once its list was read"),
+    "crane": ("tuning", "one continuous action within bounds, nothing normalised; moved here once its list was read"),
+    "archery": ("tuning", "ever more difficult, in a wind that turns; moved here once its list was read"),
     "catalogue": ("scoring", "64 actions, rewards of 0 or 1 by chance"),
+    "hopper": ("tuning", "Gymnasium's: a gait that is found, and lost again"),
+    "reacher": ("tuning", "Gymnasium's: two continuous actions, episodes of one length"),
+    "lunar-continuous": ("tuning", "Gymnasium's: nothing normalised, a long horizon"),
+    "lunar-lander": ("scoring", "Gymnasium's: nothing normalised, a long horizon, large rewards at the end"),
+    "half-cheetah": ("scoring", "Gymnasium's: six continuous actions, no episode ends early"),
+    "inverted-pendulum": ("scoring", "Gymnasium's: solved to its ceiling within a third of the budget"),
+    "double-pendulum": ("scoring", "Gymnasium's: a slow start, then episodes that hardly end"),
+    "pusher": ("scoring", "Gymnasium's: seven continuous actions, costs that come down slowly"),
+    "hill": ("scoring", "Gymnasium's MountainCarContinuous: gSDE, solved to its ceiling at once"),
 }
 """Half and reason by the name of the task."""
 
-MOVED = ("frozen-lake", "slippery", "inventory", "queue")
+MOVED = ("frozen-lake", "slippery", "inventory", "queue", "prospecting", "crane", "archery")
 """Tasks that scored once, with the seeds of scoring."""
 
-FRESH = ("floors", "prospecting", "crane", "archery", "catalogue")
+FRESH = ("lunar-lander", "half-cheetah", "inverted-pendulum", "double-pendulum", "pusher", "hill")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule.
 """
@@ -113,6 +122,7 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "stuck": ("tuning", "nothing more to be had for 200 updates, far from the goal"),
     "annealed": ("tuning", "healthy; rate and clip range both decay to 0"),
     "wide-clip": ("scoring", "healthy; clip range 0.4"),
+    "stock": ("tuning", "healthy; SB3's defaults, 50 updates"),
     "sde": ("tuning", "healthy; gSDE"),
     "no-critic": ("scoring", "the optimizer loses the value function, and steps the policy alone"),
     "half-blind": ("scoring", "every other value of an observation is 0"),

@@ -22,6 +22,7 @@ __all__ = [
     "fell_behind",
     "hung",
     "lived_at_the_cap",
+    "lost_for_long",
     "never_learned",
     "slowed_down",
     "swung",
@@ -33,6 +34,7 @@ LOST_GAIN = 0.25
 """Share of what the twin learned that must be missing before a training counts as harmed."""
 
 _WINDOW = 10
+_LONG = 30
 WON = ("captured", "early_success")
 _IDLE = ("timeout", "stalled")
 
@@ -41,10 +43,11 @@ Scores = Callable[[Episodes], list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """Harm is there from update `update` on; `sentence` holds the numbers."""
+    """Harm is there from update `update` on, to `until` where it passed; `sentence` holds the numbers."""
 
     update: int
     sentence: str
+    until: int | None = None
 
 
 class HarmTest(Protocol):
@@ -70,6 +73,32 @@ def fell_behind(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm |
         f"mean score of the last quarter {own:.3g}, the twin's {level:.3g} with a 5 % band from {band:.3g} "
         f"and a start of {start:.3g}",
     )
+
+
+def lost_for_long(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """For 30 updates in a row the mean score of ten misses a quarter of what the twin had learned by then, and lies
+    below the 5 % band of the twin's last 30 updates: a training may come back and has still lost that time.
+    """
+    last = min(trace.updates[-1].update, twin.updates[-1].update)
+    start = statistics.fmean(_scores(twin, scores, 1, 2 * _WINDOW))
+    begun: int | None = None
+    for update in range(onset + _WINDOW - 1, last + 2):
+        if update <= last and _is_behind(trace, twin, update, scores, start):
+            begun = begun or update - _WINDOW + 1
+        elif begun is not None and update - begun - _WINDOW + 1 >= _LONG:
+            passed = None if update > last else update - 1
+            return Harm(begun, f"behind its twin from update {begun} to {update - 1}", passed)
+        else:
+            begun = None
+    return None
+
+
+def _is_behind(trace: Trace, twin: Trace, update: int, scores: Scores, start: float) -> bool:
+    first = update - _WINDOW + 1
+    own, level = (statistics.fmean(_scores(one, scores, first, update)) for one in (trace, twin))
+    means = _means(twin, scores, max(1, update - _LONG + 1), update)
+    band = statistics.quantiles(means, n=20)[0] if len(means) > 1 else level
+    return own < min(level - LOST_GAIN * (level - start), band)
 
 
 def dropped(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:

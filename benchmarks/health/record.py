@@ -88,6 +88,7 @@ def _label(construction: Construction, seed: int) -> TraceLabel | None:
         label="healthy" if harm is None else "positive",
         onset_update=construction.onset,
         harm_update=None if harm is None else harm.update,
+        harm_until=None if harm is None else harm.until,
         rules=() if harm is None else construction.rules,
         twin=_twin(construction).trace_name(seed) if construction.harm else None,
         updates=len(trace.updates),

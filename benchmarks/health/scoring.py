@@ -7,6 +7,7 @@ bootstraps over runs, because updates of one run are not independent.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -101,7 +102,8 @@ def score(cases: Iterable[Case], judge: Callable[[Case], tuple[Incident, ...]]) 
 def is_true(case: Case, incident: Incident) -> bool:
     """Whether something was really wrong there."""
     slack = TOLERANCE.get(incident.rule, SHARP)
-    if case.sick_from is not None and incident.first >= case.sick_from - slack:
+    until = math.inf if case.sick_until is None else case.sick_until
+    if case.sick_from is not None and case.sick_from - slack <= incident.first <= until + slack:
         return True
     if incident.rule in MACHINE and any(_meets(incident, first, last, SHARP) for first, last in case.busy):
         return True
@@ -114,10 +116,11 @@ def only_states(case: Case, incident: Incident) -> bool:
 
 
 def healthy_updates(case: Case) -> int:
-    """Updates in which nothing was wrong: all of a healthy run, a sick one's part before the onset."""
+    """Updates in which nothing was wrong: all of a healthy run, a sick one's before the onset and after what passed."""
     if case.sick_from is None:
         return sum(1 for _ in case.rows)
-    return sum(1 for row in case.rows if row.update < case.sick_from)
+    until = math.inf if case.sick_until is None else case.sick_until
+    return sum(1 for row in case.rows if not case.sick_from <= row.update <= until)
 
 
 def false_rate(

@@ -32,14 +32,21 @@ __all__ = [
     "CRANE",
     "DOCKING",
     "DOSING",
+    "DOUBLE_PENDULUM",
     "FLOORS",
     "FROZEN_LAKE",
+    "HALF_CHEETAH",
     "HARBOUR_MISSION",
     "HEATING",
+    "HILL",
+    "HOPPER",
     "INVENTORY",
+    "INVERTED_PENDULUM",
     "KEYS",
     "LENDING",
     "LOCKS",
+    "LUNAR_CONTINUOUS",
+    "LUNAR_LANDER",
     "MACHINE",
     "MISSION",
     "MOUNTAIN_CAR",
@@ -52,7 +59,9 @@ __all__ = [
     "POINTING",
     "PRICING",
     "PROSPECTING",
+    "PUSHER",
     "QUEUE",
+    "REACHER",
     "REACHING",
     "SEALED_MISSION",
     "SLIPPERY",
@@ -403,4 +412,62 @@ CATALOGUE = Task(
     EnvSpec(id=f"{LATER}:Catalogue-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=2e-3, gamma=0.9, ent_coef=0.01),
     _hits,
+)
+HOPPER = Task(
+    "hopper",
+    EnvSpec(id="Hopper-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=6, learning_rate=5e-4),
+    _returns,
+)
+REACHER = Task(
+    "reacher",
+    EnvSpec(id="Reacher-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=100, n_epochs=8, learning_rate=6e-4, gamma=0.9),
+    _returns,
+)
+_LANDING = PpoSpec(
+    n_steps=64, batch_size=128, n_epochs=4, learning_rate=1e-3, gamma=0.999, gae_lambda=0.98, ent_coef=0.01
+)
+LUNAR_CONTINUOUS = Task(
+    "lunar-continuous", EnvSpec(id="LunarLanderContinuous-v3", n_envs=16, vec="inline"), _LANDING, _returns
+)
+LUNAR_LANDER = Task("lunar-lander", EnvSpec(id="LunarLander-v3", n_envs=16, vec="inline"), _LANDING, _returns)
+HALF_CHEETAH = Task(
+    "half-cheetah",
+    EnvSpec(id="HalfCheetah-v5", n_envs=8, vec="inline", normalize=True),
+    PpoSpec(n_steps=128, batch_size=128, n_epochs=8, learning_rate=4e-4, gamma=0.98, gae_lambda=0.92),
+    _returns,
+)
+INVERTED_PENDULUM = Task(
+    "inverted-pendulum",
+    EnvSpec(id="InvertedPendulum-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=5e-4),
+    _lengths,
+)
+DOUBLE_PENDULUM = Task(
+    "double-pendulum",
+    EnvSpec(id="InvertedDoublePendulum-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=8, learning_rate=5e-4, gamma=0.98, gae_lambda=0.9),
+    _lengths,
+)
+PUSHER = Task(
+    "pusher",
+    EnvSpec(id="Pusher-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=100, n_epochs=8, learning_rate=6e-4, gamma=0.95),
+    _returns,
+)
+HILL = Task(
+    "hill",
+    EnvSpec(id="MountainCarContinuous-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(
+        n_steps=64,
+        batch_size=256,
+        n_epochs=10,
+        learning_rate=5e-4,
+        gamma=0.9999,
+        gae_lambda=0.9,
+        use_sde=True,
+        policy_kwargs={"log_std_init": -1.0},
+    ),
+    _returns,
 )

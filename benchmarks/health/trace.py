@@ -67,7 +67,8 @@ class TraceLabel:
     """What is known of a trace, and how: a positive is one whose harm was found, whatever was done to it.
 
     `onset_update` is the first update under the intervention, None where there was none; `harm_update` the first update
-    at which the harm is there. `rules` are the ids of which at least one must be found. `busy` is the trace's.
+    at which the harm is there, `harm_until` the last where it passed. `rules` are the ids of which at least one must be
+    found. `busy` is the trace's.
     """
 
     name: str
@@ -84,6 +85,7 @@ class TraceLabel:
     harm: str
     note: str = ""
     busy: tuple[tuple[int, int], ...] = ()
+    harm_until: int | None = None
 
 
 def trace_path(name: str, folder: Path = TRACES) -> Path:
@@ -142,7 +144,7 @@ def write_manifest(labels: Iterable[TraceLabel], path: Path = MANIFEST) -> None:
 def _label(row: dict[str, Any]) -> TraceLabel:
     row["rules"] = [word for word in row["rules"].split("|") if word]
     row["busy"] = [span.split("-") for span in row["busy"].split("|") if span]
-    for name in ("onset_update", "harm_update", "twin"):
+    for name in ("onset_update", "harm_update", "harm_until", "twin"):
         row[name] = row[name] or None
     return msgspec.convert(row, TraceLabel, strict=False)
 
