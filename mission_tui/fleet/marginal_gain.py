@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -147,9 +147,8 @@ def _kind(run: RunHistory) -> str:
     return repr((spec.env, work, how.engine, how.device, how.precision, how.compile, how.threads))
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """One update, from `begin` to `end` (unix s), at `steps_per_s`."""
+class Span(NamedTuple):
+    """One update, from `begin` to `end` (unix s), at `steps_per_s`; there are tens of thousands in a look."""
 
     begin: float
     end: float
@@ -163,16 +162,22 @@ def cell_s(spans: Mapping[str, Sequence[Span]]) -> float:
 
 
 def summed(
-    spans: Mapping[str, Sequence[Span]], period: SteadyPeriod, seconds: float, most: int, *, backwards: bool = False
+    spans: Iterable[Sequence[Span]], period: SteadyPeriod, seconds: float, most: int, *, backwards: bool = False
 ) -> list[float]:
-    """Summed steps per second of all runs of `spans` in the first `most` cells of the stretch, `seconds` long each.
+    """Summed steps per second of all runs, whose updates are `spans`, in the first `most` cells of the stretch,
+    `seconds` long each.
 
     `backwards`: in the last ones, counted from its end. Only updates that lie wholly in the stretch count, and only
-    cells of which every run was seen updating for half the time or more: evaluations and pauses are left out.
+    cells of which every run was seen updating for half the time or more: evaluations and pauses are left out. A run
+    that was seen so in none of them is the last that is asked for.
     """
     count = min(most, int((period.end - period.begin) / seconds))
     begin = period.end - count * seconds if backwards else period.begin
-    rates = [_rates(each, period, begin, seconds, count) for each in spans.values()]
+    rates: list[list[float | None]] = []
+    for each in spans:
+        rates.append(_rates(each, period, begin, seconds, count))
+        if all(rate is None for rate in rates[-1]):
+            return []
     known = [cell for cell in zip(*rates, strict=True) if None not in cell]
     return [sum(rate for rate in cell if rate is not None) for cell in known]
 
@@ -262,16 +267,17 @@ def measure_gains(
     waiting = {span.run for span in stays if span.until is None and (span.warm is None or span.warm > now)}
     base: SteadyPeriod | None = None
     for period in steady_periods(stays, now):
+        cells = _cells(records, period, period.runs)
         turns = _changes(stays, base, period)
         new = [turn for turn in turns if (turn.run, turn.t) not in known]
         # Where a part was judged before, what it was compared with is not there any more.
         if new and len(new) == len(turns):
-            found = _Comparison(stays, base, period, records).gain()
+            found = _Comparison(stays, base, period, records, cells).gain()
             if found is not None:
                 payoffs += [(turn.run, structs.replace(found, t=turn.t, change=turn.change)) for turn in turns]
             elif period.open:
                 waiting |= {turn.run for turn in turns if turn.change == "joined"}
-        if len(_cells(records, period, period.runs).sums) >= LOOKS[0]:
+        if len(cells.sums) >= LOOKS[0]:
             base = period
     late = {span.run for span in stays if now - span.since > PATIENCE_S}
     return MeasuredGains(tuple(payoffs), tuple(sorted(waiting - late)))
@@ -308,7 +314,7 @@ def _cells(records: Records, period: SteadyPeriod, runs: Set[str], *, backwards:
         return records.kept[key]
     begin = max(period.begin, period.end - window_s) if backwards else period.begin
     end = period.end if backwards else min(period.end, period.begin + window_s)
-    spans = {run: records.spans(run, begin, end, EVERY) for run in runs}
+    spans = (records.spans(run, begin, end, EVERY) for run in runs)
     cells = _Cells(summed(spans, period, length, LOOKS[-1], backwards=backwards), length)
     if over:
         records.kept[key] = cells
@@ -316,12 +322,19 @@ def _cells(records: Records, period: SteadyPeriod, runs: Set[str], *, backwards:
 
 
 class _Comparison:
-    """Of the fleet in `period` with that in `base`, the last one measured; None where nobody trained before."""
+    """Of the fleet in `period`, which is `after`, with that in `base`, the last one measured; None where nobody trained
+    before.
+    """
 
     def __init__(
-        self, stays: Sequence[TrainingSpan], base: SteadyPeriod | None, period: SteadyPeriod, records: Records
+        self,
+        stays: Sequence[TrainingSpan],
+        base: SteadyPeriod | None,
+        period: SteadyPeriod,
+        records: Records,
+        after: _Cells,
     ) -> None:
-        self._base, self._period, self._records = base, period, records
+        self._base, self._period, self._records, self._after = base, period, records, after
         old = base.runs if base is not None else frozenset()
         self._came, self._gone = period.runs - old, old - period.runs
         self._alike = len({span.kind for span in stays if span.run in period.runs | old}) == 1
@@ -329,7 +342,7 @@ class _Comparison:
 
     def gain(self) -> MarginalGain | None:
         """What the turn brought, as if at time 0; None while that cannot be said."""
-        after = _cells(self._records, self._period, self._period.runs)
+        after = self._after
         if len(after.sums) < LOOKS[0]:
             return None
         bare = MarginalGain(0.0, "joined", "swapped", len(self._both), len(self._came) or len(self._gone))
@@ -345,7 +358,7 @@ class _Comparison:
     def _measured(self, bare: MarginalGain, base: SteadyPeriod) -> MarginalGain | None:
         records, period = self._records, self._period
         before = _cells(records, base, base.runs if self._alike else self._both, backwards=True)
-        after = _cells(records, period, period.runs if self._alike else self._both)
+        after = self._after if self._alike else _cells(records, period, self._both)
         if len(before.sums) < LOOKS[0]:
             return None
         said: MarginalGain | None = None
