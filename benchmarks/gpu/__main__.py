@@ -142,10 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("--missing: of which page? use --page docs/gpu.md")
         kept = kept_sheets(asked.page.with_suffix(".json"))
         items = [item for item in items if item.full_name not in kept]
-    why = "" if asked.device == "cpu" else no_card()
     if asked.report:
         print(write_page(asked.folder, asked.device, asked.page))
         return 0
+    why = "" if asked.device == "cpu" else no_card()
     if asked.plan or why:
         print(plan(items))
         print(f"\n{why or 'nothing was measured: --plan'}.")

@@ -81,8 +81,11 @@ def test_the_page_is_that_of_the_kept_sheets() -> None:
     assert "none of these figures is of a card" in page({}, "cpu")
 
 
-def test_sheets_of_several_days_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sheets_of_several_days_are_one_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What a campaign leaves is put with what is kept beside the page, and replaces it item by item."""
+    monkeypatch.setattr(campaign, "no_card", lambda: "no card here")
     written = tmp_path / "gpu.md"
     for number, names in enumerate((("seen.load", "seen.mps"), ("seen.mps", "broken.kill"))):
         folder = tmp_path / str(number)
