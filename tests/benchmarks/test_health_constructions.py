@@ -11,7 +11,7 @@ from msgspec import structs
 from benchmarks.health.constructions import CONSTRUCTIONS
 from benchmarks.health.halves import CONSTRUCTIONS as HALVES
 from benchmarks.health.halves import SEEDS, TASKS, is_known
-from benchmarks.health.harm import fell_behind, hung, swung, turned_nan
+from benchmarks.health.harm import fell_behind, hung, lost_for_long, swung, turned_nan
 from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops
 from benchmarks.health.tasks import CARTPOLE, MISSION
 from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
@@ -110,6 +110,24 @@ def test_no_harm_is_found_in_a_twin() -> None:
     harm = fell_behind(scored([min(10.0 * i, 200.0) for i in range(1, 101)]), rising, 21, CARTPOLE.scores)
     assert harm is not None
     assert harm.update > 21
+
+
+def test_a_harm_that_passes_lasts_as_long_as_it_is_there() -> None:
+    """Forty updates far behind the twin are one though the end is as good; twenty are a dip."""
+    rising = [min(10.0 * i, 400.0) for i in range(1, 121)]
+    twin = scored(rising)
+
+    def fallen(updates: int) -> Trace:
+        return scored([20.0 if 51 <= i < 51 + updates else level for i, level in enumerate(rising, 1)])
+
+    harm = lost_for_long(fallen(40), twin, 51, CARTPOLE.scores)
+    assert harm is not None
+    assert harm.until is not None
+    assert 51 <= harm.update <= 61
+    assert 88 <= harm.until <= 100
+    assert fell_behind(fallen(40), twin, 51, CARTPOLE.scores) is None
+    assert lost_for_long(fallen(20), twin, 51, CARTPOLE.scores) is None
+    assert lost_for_long(twin, twin, 51, CARTPOLE.scores) is None
 
 
 def test_swings_are_counted_beside_a_twin_that_has_none() -> None:
