@@ -42,6 +42,7 @@ LAG_S = 60.0
 """How long what a node wrote may take to be seen here."""
 
 LOOK_S = 0.5
+FORGET_TRIES = 6
 
 Level = Literal["ok", "note", "warn", "bad"]
 
@@ -184,10 +185,14 @@ class RayEngine:
         return msgspec.structs.replace(job, node=name)
 
     def forget(self, number: str) -> None:
-        rest.call(self._at, "POST", rest.job_path(number, "/stop"))
         with suppress(rest.RayError):
-            # One that waited is kept until it has ended.
-            rest.call(self._at, "DELETE", rest.job_path(number))
+            rest.call(self._at, "POST", rest.job_path(number, "/stop"))
+        for _ in range(FORGET_TRIES):
+            # One that has not ended yet is kept, and a busy head takes its time to end it.
+            with suppress(rest.RayError):
+                rest.call(self._at, "DELETE", rest.job_path(number))
+                return
+            time.sleep(LOOK_S)
 
 
 ENGINES: Mapping[str, Callable[[Spec], Engine]] = {"slurm": SlurmEngine, "ray": RayEngine}

@@ -20,7 +20,7 @@ from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.launchers import Job, engine, ray
+from mission_tui.supervisor.launchers import Job, cluster_check, engine, ray
 from mission_tui.supervisor.launchers.engine import half_of_secrets
 from mission_tui.supervisor.launchers.ray import RayLauncher, entrypoint
 from mission_tui.supervisor.launchers.ray_rest import (
@@ -483,3 +483,20 @@ async def test_stop_and_kill_are_words_for_the_keeper_and_ray_is_asked_after_the
     await launcher.refresh([job])
     assert launcher.look(job).stage == "running"
     assert b'"attempt": 2' in run.fence.read_bytes()
+
+
+def test_a_check_takes_its_job_off_the_list_of_a_busy_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop that is lost, and a job that has not ended when it is first asked to go, leave nothing behind."""
+    asked: list[str] = []
+
+    def answered(_: Address, method: str, path: str, __: object = None) -> bytes:
+        asked.append(method)
+        if method == "POST" or asked.count("DELETE") < 3:
+            raise RayError("it does not answer", sent=True)
+        return b"{}"
+
+    monkeypatch.setattr("mission_tui.supervisor.launchers.ray_rest.call", answered)
+    monkeypatch.setattr(cluster_check, "LOOK_S", 0.0)
+    monkeypatch.setenv("RAY_ADDRESS", HOME)
+    cluster_check.RayEngine(stub_spec()).forget("mission-tui-doctor-1")
+    assert asked == ["POST", "DELETE", "DELETE", "DELETE"]
