@@ -84,7 +84,8 @@ def held_out(scored: Sequence[Scored]) -> str:
     fresh: dict[str, Sequence[Scored]] = {
         name: [one for one in runs if one.case.task in FRESH] for name, runs in ((OWN, own), (LOG, foreign))
     }
-    sections += ["## Tasks that were judged once", ONCE, tables.goals(fresh)]
+    left_alone = {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in fresh.items()}
+    sections += ["## Tasks that were judged once", ONCE, tables.goals(fresh), tables.false_incidents(left_alone)]
     sources: dict[str, Sequence[Scored]] = {OWN: own, LOG: foreign}
     sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
     sections += ["## False incidents", UNTOUCHED, tables.false_incidents(sources)]
@@ -250,7 +251,8 @@ the near horizon that it sees in a log is one only where values miss by next to 
 updates before it lands: that `stall` is so, outside runs are labelled so, and nothing changed for it. `lunar-lander`,
 `half-cheetah`, `inverted-pendulum`, `double-pendulum`, `pusher` and `hill` were recorded meanwhile and judged once. For
 their constructions a harm that passes counts while it lasts (thirty updates in a row behind the twin), which was fixed
-before any of them was recorded; the labels of the others stay as they were."""
+before any of them was recorded; the labels of the others stay as they were.
+That the rates of the whole half fell is for a part because those three left it: most false warnings were of them."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
