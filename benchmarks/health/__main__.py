@@ -84,7 +84,9 @@ def held_out(scored: Sequence[Scored]) -> str:
     fresh: dict[str, Sequence[Scored]] = {
         name: [one for one in runs if one.case.task in FRESH] for name, runs in ((OWN, own), (LOG, foreign))
     }
-    left_alone = {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in fresh.items()}
+    left_alone: dict[str, Sequence[Scored]] = {
+        f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in fresh.items()
+    }
     sections += ["## Tasks that were judged once", ONCE, tables.goals(fresh), tables.false_incidents(left_alone)]
     sources: dict[str, Sequence[Scored]] = {OWN: own, LOG: foreign}
     sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
