@@ -42,7 +42,8 @@ LAG_S = 60.0
 """How long what a node wrote may take to be seen here."""
 
 LOOK_S = 0.5
-FORGET_TRIES = 6
+FORGET_S = 5.0
+"""How long Ray is asked to take a job off its list."""
 
 Level = Literal["ok", "note", "warn", "bad"]
 
@@ -187,12 +188,19 @@ class RayEngine:
     def forget(self, number: str) -> None:
         with suppress(rest.RayError):
             rest.call(self._at, "POST", rest.job_path(number, "/stop"))
-        for _ in range(FORGET_TRIES):
-            # One that has not ended yet is kept, and a busy head takes its time to end it.
-            with suppress(rest.RayError):
-                rest.call(self._at, "DELETE", rest.job_path(number))
-                return
+        until = time.monotonic() + FORGET_S
+        while not self._is_off_the_list(number, last=time.monotonic() >= until):
             time.sleep(LOOK_S)
+
+    def _is_off_the_list(self, number: str, *, last: bool) -> bool:
+        """One that has not ended yet is kept, and a busy head takes its time to end it. Raises `RayError` at `last`."""
+        try:
+            rest.call(self._at, "DELETE", rest.job_path(number))
+        except rest.RayError as error:
+            if last or error.unreached:
+                raise
+            return False
+        return True
 
 
 ENGINES: Mapping[str, Callable[[Spec], Engine]] = {"slurm": SlurmEngine, "ray": RayEngine}

@@ -54,10 +54,10 @@ class PolicyStd(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
 
-        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution, and while it
-        still learns and earns ever more the way there, which is information. A wide one
-        is information while the return rises or stays near its best, and critical only where it does not hold: actions
-        that are cut off at their bounds may do as well.
+        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution; while it
+        still learns and earns ever more it is the way there, and information. A wide one is information while the
+        return rises or stays near its best, and critical only where it does not hold: actions that are cut off at their
+        bounds may do as well.
         """
         ratios = None if self.context.settings.use_sde else self._ratios(row)
         if ratios is None and not self._rows:
