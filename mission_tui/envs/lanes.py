@@ -4,7 +4,6 @@ each can be asked: attributes, methods, state.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +59,6 @@ class Lanes:
         for index in self._numbers:
             self._life[0] = index
             self._envs.append(make())
-        # What is there now stays to the end: no collection need look at it again.
-        gc.freeze()
 
     @property
     def at(self) -> int:

@@ -7,6 +7,7 @@ the kernel kills it with the trainer's main thread, and the end of the stream en
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import socket
@@ -88,6 +89,8 @@ def _made(lanes: Lanes, assignment: Assignment) -> bytes:
     try:
         lanes.make(assignment.recipe.make)
         leave_fork()
+        # What is there now stays to the end: no collection need look at it again.
+        gc.freeze()
         return frame(DONE, lanes.can_save_state)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - making an environment is foreign code
         leave_fork(error)

@@ -14,7 +14,14 @@ from msgspec import Struct
 
 from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, DqnSpec, OnPolicySpec
-from mission_tui.fleet.specs.sizes import ReplaySize, nearby_divisors, plan_batch, replay_size
+from mission_tui.fleet.specs.sizes import (
+    ReplaySize,
+    nearby_divisors,
+    nearby_workers,
+    plan_batch,
+    replay_size,
+    shares_of,
+)
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, other_settings, rollout_size
 
 MIB = 1 << 20
@@ -164,15 +171,20 @@ def likely_workers(spec: Spec, cores: int) -> int:
         return 0
     if env.n_workers is not None:
         return env.n_workers
-    count = nearby_divisors(env.n_envs, cores)[0]
-    return 0 if count == 1 and env.vec == "auto" else count
+    if env.vec == "workers":
+        return nearby_divisors(env.n_envs, cores)[0]
+    shares = next((count for count in nearby_divisors(env.n_envs, cores) if count > 1), 1)
+    return 0 if shares > cores and env.vec == "auto" else shares - 1
 
 
 def busy_cores(spec: Spec, cores: int) -> int:
-    """Cores of `cores` that a run of `spec` keeps busy, at least: its workers and its threads take turns."""
+    """Cores of `cores` that a run of `spec` keeps busy, at least: who steps its environments and its threads take
+    turns.
+    """
     # "auto" may start none; it is not counted against anybody before it was measured.
-    workers = likely_workers(spec, cores) if spec.env.vec == "workers" or spec.env.n_workers is not None else 0
-    return min(cores, max(spec.run.threads or 1, workers))
+    counted = spec.env.vec in ("split", "workers") or spec.env.n_workers is not None
+    stepping = shares_of(spec.env, likely_workers(spec, cores)) if counted else 0
+    return min(cores, max(spec.run.threads or 1, stepping))
 
 
 def _is_batched(spec: Spec) -> bool:
@@ -248,7 +260,7 @@ def _memory_lacks(
     needed = memory.total_bytes if seen_bytes is None else seen_bytes
     if there is None or needed <= there:
         return
-    group = spec.env.n_workers or 1
+    group = shares_of(spec.env, spec.env.n_workers) if spec.env.n_workers else 1
     # What was measured beyond the arithmetic may belong to the environments or not: it counts as fixed.
     fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
     fitting = (there - fixed) // memory.per_env_bytes // group * group
@@ -291,7 +303,7 @@ def _of_replay(replay: ReplaySize | None) -> str:
 def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
     n_envs, n_workers, threads = spec.env.n_envs, spec.env.n_workers, spec.run.threads
     if n_workers is not None and likely_workers(spec, machine.cores) > machine.cores:
-        fitting = nearby_divisors(n_envs, machine.cores)[0]
+        fitting = nearby_workers(spec.env, machine.cores)[0]
         yield (
             f"env.n_workers = {n_workers} on {machine.cores} core(s) pays only where environments wait more than they "
             f"compute; for those that compute, env.n_workers = {fitting} is as fast"

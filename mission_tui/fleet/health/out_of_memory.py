@@ -7,6 +7,8 @@ transitions and as many gradient steps.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from mission_tui.fleet.events.findings import OUT_OF_MEMORY as ID
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome
@@ -15,7 +17,7 @@ from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.history.classify import ExitFacts
 from mission_tui.fleet.specs.algorithm import replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
-from mission_tui.fleet.specs.sizes import plan_batch
+from mission_tui.fleet.specs.sizes import nearby_workers, plan_batch, shares_of
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.fleet.text import clean
 
@@ -115,9 +117,10 @@ def _on_machine(spec: Spec) -> Advice:
     if other_algorithm(spec.run.algo) is not None:
         return "resume it with half the environments", (f"env.n_envs={fewer}",)
     assignments: tuple[str, ...] = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
-    if spec.env.n_workers is not None and fewer % spec.env.n_workers:
-        workers = next(it for it in range(min(fewer, spec.env.n_workers), 0, -1) if fewer % it == 0)
-        assignments = (*assignments, f"env.n_workers={workers}")
+    n_workers, halved = spec.env.n_workers, structs.replace(spec.env, n_envs=fewer)
+    if n_workers is not None and fewer % shares_of(halved, n_workers):
+        near = nearby_workers(halved, n_workers)
+        assignments = (*assignments, f"env.n_workers={near[0]}" if near else "env.vec=inline")
     return "resume it with half the environments, each stepped twice as long", assignments
 
 

@@ -49,7 +49,7 @@ def slower(settings: Settings, steps: str, was: Parts, now: Parts, otherwise: st
         cause = f"the environment is slow: {steps} {env}; choosing their actions {choice}"
         if vec == "inline" and (settings.n_envs or 1) > 1:
             return cause, "resume it with environments that are stepped at the same time", (_at_once(settings),)
-        worker = ", for one worker that is slow or dead" if vec in ("", "workers") else ""
+        worker = ", for one worker that is slow or dead" if vec in ("", "split", "workers") else ""
         return cause, f"look at what its step does now{worker}; {otherwise}", ()
     cause = f"the policy is slow: choosing the actions of {steps} {choice}; the environment {env}"
     if device == "cuda" and settings.small_net:
@@ -91,7 +91,7 @@ def _in_use(settings: Settings) -> tuple[str, str]:
 
 
 def _at_once(settings: Settings) -> str:
-    return "env.vec=native" if settings.batched else "env.vec=workers"
+    return "env.vec=native" if settings.batched else "env.vec=split"
 
 
 def _ms(seconds: float) -> str:

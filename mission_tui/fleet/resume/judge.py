@@ -35,7 +35,7 @@ from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import ENGINES, TABLES
-from mission_tui.fleet.specs.sizes import BatchPlan, nearby_divisors, plan_batch
+from mission_tui.fleet.specs.sizes import BatchPlan, nearby_workers, plan_batch
 from mission_tui.fleet.specs.spec import Part, Schedule, Spec, part_words, rollout_size
 from mission_tui.fleet.text import clean
 
@@ -315,8 +315,7 @@ def _nearest(spec: Spec, name: str) -> tuple[Remedy, ...]:
             most = LARGEST_ROLLOUT // spec.ppo.n_steps
             return (nearest_value(name, most),) if most else ()
         case "env.n_workers" if spec.env.n_workers is not None:
-            near = nearby_divisors(spec.env.n_envs, spec.env.n_workers)
-            return (nearest_value(name, near[0]),)
+            return tuple(nearest_value(name, count) for count in nearby_workers(spec.env, spec.env.n_workers)[:1])
         case _:
             return ()
 

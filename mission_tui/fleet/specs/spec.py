@@ -100,7 +100,7 @@ class EnvSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     id: Annotated[str, Meta(min_length=1)] = "-"
     n_envs: Positive = 8
-    vec: Literal["auto", "native", "inline", "workers"] = "auto"
+    vec: Literal["auto", "native", "inline", "split", "workers"] = "auto"
     n_workers: Positive | None = None
     kwargs: dict[str, Any] = field(default_factory=dict)
     config: str | None = None

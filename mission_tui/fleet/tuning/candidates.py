@@ -55,7 +55,7 @@ def label_of(words: Sequence[str]) -> str:
 def _said(key: str, value: str, settings: Mapping[str, str]) -> str:
     match key:
         case "env.vec":
-            return value if settings.get("env.n_workers", "none") == "none" else ""
+            return value if value == "split" or settings.get("env.n_workers", "none") == "none" else ""
         case "env.n_workers":
             return "" if value == "none" else f"{value} worker{'' if value == '1' else 's'}"
         case "run.threads":
@@ -104,7 +104,9 @@ def _words(knob: Knob, spec: Spec, cores: int) -> Iterator[tuple[str, ...]]:
         case "vec":
             for kind in ("native", "inline"):
                 yield f"env.vec={kind}", "env.n_workers=none"
-            for count in _worker_counts(spec.env.n_envs, cores):
+            for count in _divisors_near(spec.env.n_envs, (2, cores // 2, cores), cores):
+                yield "env.vec=split", f"env.n_workers={count - 1}"
+            for count in _divisors_near(spec.env.n_envs, (2, cores, 2 * cores), max(2, 2 * cores)):
                 yield "env.vec=workers", f"env.n_workers={count}"
         case "threads":
             for threads in _thread_counts(cores):
@@ -117,11 +119,10 @@ def _words(knob: Knob, spec: Spec, cores: int) -> Iterator[tuple[str, ...]]:
             yield from _shapes(spec)
 
 
-def _worker_counts(n_envs: int, cores: int) -> list[int]:
-    """Divisors about the number of cores; one worker alone would only be further away."""
-    wanted = (2, cores // 2, cores - 1, cores, 2 * cores)
+def _divisors_near(n_envs: int, wanted: Sequence[int], most: int) -> list[int]:
+    """Numbers of processes that share the environments evenly; one alone would only be further away."""
     near = {divisor for count in wanted if count >= 2 for divisor in nearby_divisors(n_envs, count)}
-    return sorted(count for count in near if 2 <= count <= max(2, 2 * cores))
+    return sorted(count for count in near if 2 <= count <= most)
 
 
 def _thread_counts(cores: int) -> list[int]:
@@ -148,11 +149,12 @@ def _same(knob: Knob, stands: Spec, spec: Spec, resolved: Resolved) -> bool:
         return stands.run.threads is None and spec.run.threads == resolved.threads
     if knob != "vec":
         return False
-    n_workers = spec.env.n_workers if spec.env.vec == "workers" else None
-    left_open = stands.env.vec == "auto" or (stands.env.vec == "workers" and stands.env.n_workers is None)
+    shared = ("split", "workers")
+    n_workers = spec.env.n_workers if spec.env.vec in shared else None
+    left_open = stands.env.vec == "auto" or (stands.env.vec in shared and stands.env.n_workers is None)
     if left_open:
         return (spec.env.vec, n_workers) == (resolved.vec, resolved.n_workers)
-    return spec.env.vec == stands.env.vec and spec.env.vec != "workers"
+    return spec.env.vec == stands.env.vec and spec.env.vec not in shared
 
 
 # How far a shape may be from the preset's: wider rollouts are faster for free only while each sample is learned from

@@ -74,7 +74,7 @@ def plan_sweep(own: Spec, sweeps: Sequence[str], given: Sequence[str] = ()) -> S
         if key.strip() in _OWN:
             raise UsageError(f"--sweep {key.strip()}: bench sets that itself; sweep what a speed depends on")
     said = {*keys, *(word.partition("=")[0].strip() for word in given)}
-    use_workers = "env.n_workers" in keys and "env.vec" not in said and own.env.vec != "workers"
+    use_workers = "env.n_workers" in keys and "env.vec" not in said and own.env.vec not in ("split", "workers")
     entrants, refused = [Candidate((), own)], list[Refused]()
     for combination in expand(sweeps):
         words = tuple(f"{it.key}={'none' if it.value is None else it.value.text}" for it in combination)

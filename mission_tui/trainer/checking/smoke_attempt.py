@@ -180,7 +180,9 @@ class SmokeAttempt:
             # It is chosen by what was built, so this is when it is known.
             self._smoke.tell("device", _chosen(said["run"]["device"], said["reasons"]["run.device"]))
         env, model, device = said["env"], said["model"], said["run"]["device"]
-        workers = f" on {env['n_workers']} workers" if env.get("n_workers") else ""
+        count = env.get("n_workers")
+        on = "with" if env["vec"] == "split" else "on"
+        workers = f" {on} {count} worker{'s' if count > 1 else ''}" if count else ""
         replay, words = replay_size(self._spec), ""
         if replay is not None:
             kept = f", {replay.checkpoint_bytes / MIB:,.1f} in each checkpoint" if replay.kept else ", in no checkpoint"

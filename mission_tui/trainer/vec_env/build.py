@@ -4,7 +4,8 @@
 and not those of a wrapper.
 
 Where nobody wrote `env.vec` and `env.n_workers`, it is native where a batched form will do, else what is cheapest.
-Workers share environments evenly. Those that compute get at most a core each; those that wait may be more, because
+Processes share environments evenly: the trainer and workers ("split"), or workers alone, for which the trainer waits.
+Those that compute get at most a core each; those that wait may be more, because
 waiting (for a simulator, for a socket) side by side costs no core. So a step is measured twice: time of the clock, and
 time of the processor within it. On 2 cores 64 environments that wait 10 ms make 195 steps/s on 2 workers, 1,480 on 16,
 2,600 on 32 and 3,400 on 64; 8 that compute 10 ms gain 1.82 x over one worker on 2, and 1.77 x on 4.
@@ -43,7 +44,7 @@ from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 from mission_tui.trainer.vec_env.workers import WorkersVecEnv
 
-VecKind = Literal["native", "inline", "workers"]
+VecKind = Literal["native", "inline", "split", "workers"]
 
 _HAND_OVER_S = 100e-6
 """What a step of all environments costs over their work for each worker: waking it and hearing it.
@@ -52,7 +53,8 @@ Measured: 140 to 270 us with 2 workers on 2 cores, 4.5 ms with 32, 8.6 ms with 6
 """
 _SPUN_HAND_OVER_S = 30e-6
 """The same where trainer and workers have a core each, on which they spin for a while: 20 us were measured."""
-_WORTH_IT = 0.8
+_WORTH_IT = 0.7
+"""Of the time inline, at most: two cores step 1.3 to 1.9 times as much as one, and others may want the second."""
 _AS_GOOD = 1.1
 _MOST_A_CORE = 16
 """Workers that wait: each takes 26 MiB and about a tenth of a second to start (32: 3.9 s, on 2 cores)."""
@@ -159,8 +161,8 @@ def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int
     match env.vec, env.n_workers:
         case ("native" | "inline") as kind, _:
             return Choice(kind, None, "as the preset says")
-        case "workers", int(n_workers):
-            return Choice("workers", n_workers, "as the preset says")
+        case ("split" | "workers") as kind, int(n_workers):
+            return Choice(kind, n_workers, "as the preset says")
     if env.vec == "auto" and native_refusal(env) is None:
         return Choice("native", None, f"{env.id} has a batched form with same-step autoreset")
     if env.n_envs == 1:
@@ -171,38 +173,53 @@ def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int
 
 def keep(env: EnvSpec, kind: VecKind, n_workers: int | None, cores: int) -> Choice:
     """What an earlier attempt resolved, as far as it still fits: a resume may have changed `n_envs`."""
-    if kind != "workers":
-        return Choice(kind, None, "as in the attempt before")
-    wanted = env.n_workers or n_workers or cores
-    return Choice("workers", nearby_divisors(env.n_envs, wanted)[0], "as in the attempt before")
+    reason = "as in the attempt before"
+    if kind not in ("split", "workers") or (kind == "split" and env.n_envs == 1):
+        return Choice("inline" if kind == "split" else kind, None, reason)
+    own = int(kind == "split")
+    wanted = env.n_workers or n_workers or cores - own
+    shares = [count for count in nearby_divisors(env.n_envs, wanted + own) if count > own]
+    return Choice(kind, shares[0] - own, reason)
 
 
 def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
-    """The fewest workers that are as good as any, or inline where those do not pay and `env.vec` leaves it open."""
+    """The fewest workers that are as good as any, or inline where those do not pay and `env.vec` leaves it open.
+
+    Where it leaves that open, too, the trainer steps a share: its core has nothing else to do meanwhile.
+    """
     n_envs, inline_s = env.n_envs, env.n_envs * cost.step_s
-    counts = _counts(env, cost, cores)
-    times = {count: _seconds(n_envs, count, cost, cores) for count in counts}
+    kind: Literal["split", "workers"] = "split" if env.vec != "workers" and env.n_workers is None else "workers"
+    own = int(kind == "split")
+    counts = [count - own for count in _shares(env, cost, cores) if count > own]
+    if not counts and env.vec == "auto":
+        return Choice("inline", None, f"{cost}" + _unshared(env, 1, cores))
+    counts = counts or [divisors(n_envs)[own] - own]
+    times = {count: _seconds(n_envs, count, own, cost, cores) for count in counts}
     n_workers = next(count for count in counts if times[count] <= _AS_GOOD * min(times.values()))
+    on = f"split with {n_workers}" if own else f"on {n_workers}"
     compared = (
-        f"{cost}; {n_envs} environments on {n_workers} worker(s) take {times[n_workers] * 1e3:.2f} ms, "
+        f"{cost}; {n_envs} environments {on} worker(s) take {times[n_workers] * 1e3:.2f} ms, "
         f"inline {inline_s * 1e3:.2f} ms on {cores} core(s)"
     )
     if env.vec == "auto" and times[n_workers] >= _WORTH_IT * inline_s:
-        return Choice("inline", None, compared + _unshared(env, counts, cores))
-    return Choice("workers", n_workers, compared + _next(times, n_workers) + _unshared(env, counts, cores))
+        return Choice("inline", None, compared + _unshared(env, counts[-1] + own, cores))
+    return Choice(kind, n_workers, compared + _next(times, n_workers) + _unshared(env, counts[-1] + own, cores))
 
 
-def _counts(env: EnvSpec, cost: StepCost, cores: int) -> Sequence[int]:
-    """The numbers of workers to choose from, ascending."""
+def _shares(env: EnvSpec, cost: StepCost, cores: int) -> Sequence[int]:
+    """The numbers of processes to choose from, ascending."""
     if env.n_workers is not None:
         return [env.n_workers]
     most = _MOST_A_CORE * cores if cost.waits else cores
     return [count for count in divisors(env.n_envs) if count <= most]
 
 
-def _seconds(n_envs: int, n_workers: int, cost: StepCost, cores: int) -> float:
-    """A step of all: workers step theirs one after another, and no more work is done at once than there are cores."""
-    share_s = n_envs // n_workers * cost.step_s
+def _seconds(n_envs: int, n_workers: int, own: int, cost: StepCost, cores: int) -> float:
+    """A step of all: processes step theirs one after another, and no more work is done at once than there are cores.
+
+    `own` is 1 where the trainer steps a share, too.
+    """
+    share_s = n_envs // (n_workers + own) * cost.step_s
     hand_over_s = _SPUN_HAND_OVER_S if n_workers < cores else _HAND_OVER_S
     return hand_over_s * n_workers + max(share_s, n_envs * cost.work_s / cores)
 
@@ -212,9 +229,9 @@ def _next(times: dict[int, float], n_workers: int) -> str:
     return "" if more is None else f", {more} workers {times[more] * 1e3:.2f} ms"
 
 
-def _unshared(env: EnvSpec, counts: Sequence[int], cores: int) -> str:
-    """A word about cores that stay idle because no larger number of workers divides the environments."""
-    if env.n_workers is not None or counts[-1] >= min(cores, env.n_envs):
+def _unshared(env: EnvSpec, shares: int, cores: int) -> str:
+    """A word about cores that stay idle because no larger number of processes divides the environments."""
+    if env.n_workers is not None or shares >= min(cores, env.n_envs):
         return ""
     even = -(-env.n_envs // cores) * cores
     return f"; {env.n_envs} cannot be shared evenly by {cores}, env.n_envs = {even} could"
@@ -266,7 +283,7 @@ def _make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.Vecto
     """All `env.n_envs` lanes as one environment through its `vector_entry_point`. Raises `PresetError`."""
     sentence = native_refusal(env)
     if sentence is not None:
-        raise PresetError(f"env.vec = 'native': {sentence}; use env.vec = 'inline' or 'workers'")
+        raise PresetError(f"env.vec = 'native': {sentence}; use env.vec = 'inline', 'split' or 'workers'")
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
         return gymnasium.make_vec(find_env(env), env.n_envs, vectorization_mode="vector_entry_point", **arguments)
@@ -293,7 +310,7 @@ class BuiltEnvs:
 
     @property
     def n_workers(self) -> int | None:
-        """How many processes step it; None where the trainer does that itself."""
+        """How many processes step it beside the trainer, or for it; None where the trainer does all of that itself."""
         return len(self.worker_pids) or None
 
 
@@ -315,7 +332,8 @@ def build_vec_env(
         vec = InlineVecEnv([maker] * spec.env.n_envs)
     else:
         assert choice.n_workers is not None
-        vec = _workers(spec.env, snapshot, maker, choice.n_workers, all_infos=all_infos)
+        split = choice.kind == "split"
+        vec = _workers(spec.env, snapshot, maker, choice.n_workers, all_infos=all_infos, split=split)
     return BuiltEnvs(_wrapped(vec, spec), choice.kind, choice.reason)
 
 
@@ -342,7 +360,9 @@ def in_this_process(spec: Spec, native: int = 1, inline: int = 1) -> Spec:
     return msgspec.structs.replace(spec, env=msgspec.structs.replace(spec.env, vec=kind, n_envs=lanes))
 
 
-def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int, *, all_infos: bool) -> WorkersVecEnv:
+def _workers(
+    env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: int, *, all_infos: bool, split: bool
+) -> WorkersVecEnv:
     # Made here once: what is wrong with a preset is said best by the process that knows presets.
     made = maker()
     spaces = made.observation_space, made.action_space
@@ -350,14 +370,17 @@ def _workers(env: EnvSpec, snapshot: Path | None, maker: EnvMaker, n_workers: in
     wrappers = tuple((part.cls, part.kwargs) for part in map(parse_part, env.wrappers))
     recipe = EnvRecipe(gym_id(env.id), env_kwargs(env, snapshot), env.imports, wrappers)
     try:
-        return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=all_infos)
+        return WorkersVecEnv(recipe, env.n_envs, spaces, n_workers, all_infos=all_infos, split=split)
     except ValueError as error:
-        raise PresetError(f"env.vec = 'workers': {error}; use env.vec = 'inline'") from error
+        kind = "split" if split else "workers"
+        raise PresetError(f"env.vec = '{kind}': {error}; use env.vec = 'inline'") from error
 
 
 def _choice(env: EnvSpec, snapshot: Path | None, kept_kind: VecKind | None, kept_workers: int | None) -> Choice:
     cores = len(os.sched_getaffinity(0))
-    left_open = env.vec == "auto" or (env.vec == "workers" == kept_kind and env.n_workers is None)
+    left_open = env.vec == "auto" or (
+        env.vec in ("split", "workers") and env.vec == kept_kind and env.n_workers is None
+    )
     if kept_kind is not None and left_open and (kept_kind != "native" or native_refusal(env) is None):
         return keep(env, kept_kind, kept_workers, cores)
     return choose(env, EnvMaker(env, snapshot), cores)

@@ -5,6 +5,9 @@ however the environments are shared out. All workers are asked at once and answe
 one `EnvError` that names worker and environment, and the pool is unusable as a whole then. Each worker counts its
 answers in shared memory and the trainer what it asked, so another thread than the one that steps them sees who is late
 and who is slow, without asking anybody.
+
+With a share of its own the trainer steps it where it would only wait for the workers: they are asked first and heard
+last, so that of two processes on two cores neither takes the other's core.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -26,10 +30,11 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs.channel import CALL, FORM, Assignment, EnvRecipe, Raised, frame
-from mission_tui.envs.lanes import FINAL, LaneQuery, LaneStep
+from mission_tui.envs.lanes import FINAL, LaneQuery, Lanes, LaneStep
 from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
+from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess, WorkerStderr
@@ -57,6 +62,11 @@ class WorkerLiveness:
         self._before = np.zeros_like(lives)
         self._slowest: SlowWorker | None = None
         self._steps_s: tuple[float, ...] = ()
+
+    @property
+    def asked_s(self) -> float:
+        """When they were last asked, on the clock of `unstopped_s`."""
+        return self._asked_s
 
     def ask(self, indices: Collection[int]) -> None:
         """These workers are asked now, and owe an answer each."""
@@ -146,20 +156,24 @@ class WorkerPool:
 
     def receive(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
-        begun_s, self._liveness.usual_s = unstopped_s(), patience.usual_s
+        self._liveness.usual_s = patience.usual_s
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:
             self._broken = error
             raise
         except BaseException:  # a signal's handler raised: an answer was left half read
-            self._broken = EnvError("waiting for the env workers was interrupted")
+            self.interrupted()
             raise
-        patience.took(unstopped_s() - begun_s)
+        patience.took(unstopped_s() - self._liveness.asked_s)
         for index, answer in zip(indices, answers, strict=True):
             if isinstance(answer, Raised):
-                raise _error(index, doing, answer)
+                raise _error(f"env worker {index}", doing, answer)
         return answers
+
+    def interrupted(self) -> None:
+        """Answers were left unread: nobody can be asked any more."""
+        self._broken = EnvError("waiting for the env workers was interrupted")
 
     def close(self) -> None:
         """End every worker; one that does not leave within two seconds is killed."""
@@ -175,41 +189,13 @@ class WorkerPool:
             worker.check()
 
 
-def _error(index: int, doing: str, raised: Raised) -> Exception:
+def _error(who: str, doing: str, raised: Raised) -> Exception:
     error = raised.error
     if not isinstance(error, Exception) or doing in _OWN_WORK:
         where = "" if doing == "step" else f" in {doing}"
-        error = EnvError(f"env worker {index}: environment {raised.env} raised {raised.sentence}{where}")
-    error.add_note(f"In env worker {index}, environment {raised.env}:\n{raised.text}")
+        error = EnvError(f"{who}: environment {raised.env} raised {raised.sentence}{where}")
+    error.add_note(f"In {who}, environment {raised.env}:\n{raised.text}")
     return error
-
-
-class _Question(NamedTuple):
-    """`what` is asked of each of `lanes` (environments by their place) with its own `arguments`."""
-
-    what: str
-    lanes: Sequence[int]
-    arguments: Sequence[tuple[Any, ...]]
-
-
-def _ask_lanes(pool: WorkerPool, of_lane: Sequence[int], question: _Question, patience: Patience) -> list[Any]:
-    """The answer of each lane; `of_lane` is the worker of every lane there is."""
-    what, lanes, arguments = question
-    shares: dict[int, list[int]] = {}
-    for position, lane in enumerate(lanes):
-        shares.setdefault(of_lane[lane], []).append(position)
-    count = len(of_lane)
-    asks = {
-        index: LaneQuery(what, [(lanes[position] % count, arguments[position]) for position in share])
-        for index, share in shares.items()
-    }
-    # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
-    pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
-    answers: list[Any] = [None] * len(lanes)
-    for share, given in zip(shares.values(), pool.receive(shares, what, patience), strict=True):
-        for position, answer in zip(share, given, strict=True):
-            answers[position] = answer
-    return answers
 
 
 class WorkersVecEnv(VecEnv):
@@ -217,7 +203,7 @@ class WorkersVecEnv(VecEnv):
 
     `observed` are the observation and action space of one environment. With `all_infos` every info arrives, as from
     SB3's own; without, those of steps that end an episode, which is all that a training reads. `floor_s` is the least
-    time that a step is given. `pool` are the processes.
+    time that a step is given. With `split` one more share, the last, is stepped by this process. `pool` are the others.
     """
 
     def __init__(
@@ -228,26 +214,34 @@ class WorkersVecEnv(VecEnv):
         n_workers: int,
         all_infos: bool = True,
         floor_s: float = _STEP_S,
+        split: bool = False,
     ) -> None:
-        count = min(n_workers, n_envs)
-        layout = Layout.of(*observed, n_envs, count)
+        shares = min(n_workers + split, n_envs)
+        layout = Layout.of(*observed, n_envs, shares)
         self._stepping, self._calling = Patience(floor_s, _FIRST_S), Patience(_FIRST_S, _FIRST_S)
         self._pending = self._masks_told = self._masks_there = False
         self._form: ActionForm | None = None
-        cuts = [n_envs * index // count for index in range(count + 1)]
-        self._of_lane = [index for index, (first, behind) in enumerate(pairwise(cuts)) for _ in range(first, behind)]
+        cuts = [n_envs * index // shares for index in range(shares + 1)]
+        lanes = [range(first, behind) for first, behind in pairwise(cuts)]
+        self._of_lane = [index for index, numbers in enumerate(lanes) for _ in numbers]
         memory = anonymous_memory(layout.size)
         try:
             self._arrays = SharedArrays(layout, memory)
+            self._own = Lanes(self._arrays, shares - 1, lanes.pop(), all_infos) if split else None
             assignments = [
-                Assignment(recipe, layout, memory, index, first, behind, n_envs, all_infos, tuple(sys.path))
-                for index, (first, behind) in enumerate(pairwise(cuts))
+                Assignment(
+                    recipe, layout, memory, index, numbers.start, numbers.stop, n_envs, all_infos, tuple(sys.path)
+                )
+                for index, numbers in enumerate(lanes)
             ]
-            self.pool = WorkerPool(assignments, self._arrays.lives)
+            self.pool = WorkerPool(assignments, self._arrays.lives[: len(lanes)])
         finally:
             os.close(memory)
         try:
-            self.can_save_state = all(self.pool.receive(range(count), "making", self._calling))
+            made = self._did(partial(self._own.make, recipe.make)) if self._own is not None else None
+            self.can_save_state = all(self._heard("making", self._calling, made))
+            if self._own is not None:
+                self.can_save_state = self.can_save_state and self._own.can_save_state
             super().__init__(n_envs, *observed)
         except BaseException:
             self.close()
@@ -273,17 +267,20 @@ class WorkersVecEnv(VecEnv):
             self._shared_actions = self._arrays.actions(form, self.num_envs)
             self.pool.send_all(frame(FORM, form))
             self.pool.receive(range(len(self.pool)), "form of the actions", self._calling)
+            if self._own is not None:
+                self._own.form(form, self.num_envs)
             self._form = form
         self._shared_actions[...] = actions
         self.pool.step_all()
         self._pending, self._masks_there = True, False
 
     def step_wait(self) -> VecEnvStepReturn:
-        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         self._pending = False
+        own = None if self._own is None else self._did(self._own.step)
+        infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         finals = self._arrays.finals
         lane_steps: list[LaneStep] | None
-        for lane_steps in self.pool.receive(range(len(self.pool)), "step", self._stepping):
+        for lane_steps in self._heard("step", self._stepping, own):
             for env, info, reset_info in lane_steps or ():
                 infos[env] = info
                 if reset_info is not None:
@@ -310,6 +307,9 @@ class WorkersVecEnv(VecEnv):
     def close(self) -> None:
         """End every worker; one that does not leave within two seconds is killed."""
         self.pool.close()
+        if self._own is not None:
+            self._own.close()
+            leave_fork()
 
     def get_state(self) -> dict[str, Any]:
         """The state of all environments, the same as `InlineVecEnv` gives."""
@@ -358,8 +358,46 @@ class WorkersVecEnv(VecEnv):
         self._settle()
         # Whatever is asked may open or shut something.
         self._masks_there = False
-        asked = range(self.num_envs) if lanes is None else lanes
-        return _ask_lanes(self.pool, self._of_lane, _Question(what, asked, arguments), self._calling)
+        asked, n_envs = range(self.num_envs) if lanes is None else lanes, len(self._of_lane)
+        shares: dict[int, list[int]] = {}
+        for position, lane in enumerate(asked):
+            shares.setdefault(self._of_lane[lane], []).append(position)
+        asks = {
+            index: LaneQuery(what, [(asked[position] % n_envs, arguments[position]) for position in shares[index]])
+            for index in sorted(shares)
+        }
+        order, own_ask = list(asks), asks.pop(len(self.pool), None)
+        # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
+        self.pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
+        own = None if own_ask is None or self._own is None else self._did(partial(self._own.call, own_ask))
+        answers: list[Any] = [None] * len(asked)
+        for index, given in zip(order, self._heard(what, self._calling, own, asks), strict=True):
+            for position, answer in zip(shares[index], given, strict=True):
+                answers[position] = answer
+        return answers
+
+    def _did(self, what: Callable[[], Any]) -> Any:
+        """What comes of `what`, which environments of this process do after the workers were asked: its result, or a
+        `Raised`, as from a worker, for those must be heard before it is told.
+        """
+        try:
+            result = what()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - an environment is foreign code and may raise anything
+            leave_fork(error)
+            assert self._own is not None
+            return Raised.of(error, self._own.at)
+        except BaseException:
+            self.pool.interrupted()
+            raise
+        leave_fork()
+        return result
+
+    def _heard(self, doing: str, patience: Patience, own: Any, asked: Collection[int] | None = None) -> list[Any]:
+        """The answers of the workers `asked`, or of all, and behind them this process's `own` where it has one."""
+        answers = self.pool.receive(range(len(self.pool)) if asked is None else asked, doing, patience)
+        if isinstance(own, Raised):
+            raise _error("the trainer", doing, own)
+        return answers if own is None else [*answers, own]
 
     def _settle(self) -> None:
         """Nothing is under way after this: a step that nobody waited for is waited for."""

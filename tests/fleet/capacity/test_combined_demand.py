@@ -69,6 +69,7 @@ def test_threads_and_written_workers_count_as_cores() -> None:
     assert "1 would run at full speed; run.threads = 1" in warning
     assert busy_cores(spec(id="CartPole-v1", n_workers=4), 8) == 4
     assert busy_cores(spec(id="CartPole-v1", n_workers=40), 8) == 8
+    assert busy_cores(spec(id="CartPole-v1", vec="split", n_workers=3), 8) == 4
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,14 @@ def test_threads_and_written_workers_count_as_cores() -> None:
         ({"vec": "native"}, 0),
         ({"vec": "auto"}, 0),
         ({"vec": "auto", "id": "envpool:CartPole-v1"}, 0),
-        ({"vec": "auto", "wrappers": ("gymnasium.wrappers:ClipReward",)}, 4),
-        ({"vec": "auto", "id": "LunarLander-v3"}, 4),
+        ({"vec": "auto", "wrappers": ("gymnasium.wrappers:ClipReward",)}, 3),
+        ({"vec": "auto", "id": "LunarLander-v3"}, 3),
         ({"vec": "auto", "id": "LunarLander-v3", "n_envs": 7}, 0),
+        ({"vec": "split"}, 3),
+        ({"vec": "split", "n_envs": 6}, 2),
+        ({"vec": "split", "n_envs": 7}, 6),
+        ({"vec": "split", "n_envs": 1}, 0),
+        ({"vec": "split", "n_workers": 1}, 1),
     ],
 )
 def test_workers_are_counted_that_nobody_wrote(env: dict[str, Any], workers: int) -> None:

@@ -42,7 +42,7 @@ def test_an_idle_gpu_of_a_run_that_waits_for_its_environments_is_a_finding() -> 
 def test_slow_environments_are_stepped_at_the_same_time() -> None:
     """Where most of the time goes into stepping environments one after another, the setting is that of workers."""
     words = after(*[in_the_environments(env_s=3.8)] * 10).explain(SPEC)
-    assert words.advice_set == ("env.vec=workers",)
+    assert words.advice_set == ("env.vec=split",)
     assert "stepping 8 environments one after another takes 15 ms a step" in words.cause
 
 

@@ -95,7 +95,7 @@ def test_a_slow_environment_is_told_from_a_slow_policy() -> None:
     env, policy = in_parts(1.7, GPU), in_parts(0.4, GPU)
     slow = "the environment is slow: 1,024 steps of CartPole-v1 1.7 s instead of 0.4 s"
     assert env.cause == f"{slow}; choosing their actions 0.3 s as before"
-    assert env.advice_set == ("env.vec=workers",)
+    assert env.advice_set == ("env.vec=split",)
     assert env.evidence[-1]["env_s"] == 1.7
     assert policy.cause.startswith("the policy is slow: choosing the actions of 1,024 steps of CartPole-v1 1.6 s")
     assert policy.advice_set == ("run.device=cpu",)
@@ -111,14 +111,14 @@ def test_a_rollout_that_never_was_faster_is_information_with_the_settings_that_h
     """Once half a minute is known, if more than half of it is one part of the rollout; and only where settings help."""
     long: list[Seconds] = [(1.2, 0.3)] * 60
     (env,) = timed_apart(GPU, long, [1.0] * 60)
-    assert (env.severity, env.first_update, env.advice_set) == ("info", 20, ("env.vec=workers",))
+    assert (env.severity, env.first_update, env.advice_set) == ("info", 20, ("env.vec=split",))
     assert env.sentence == "of the 1.5 s of an update 67% stepping the environments, 13% choosing actions, 20% learning"
     assert env.cause == "stepping 8 environments one after another takes 7.8 ms a step"
     assert timed_apart(GPU, long[:19], [1.0] * 19) == []
     (policy,) = timed_apart(GPU, long, [0.2] * 60)
     assert policy.advice_set == ("env.n_envs=32", "ppo.n_steps=32")
     (alone,) = timed_apart(replace(GPU, n_envs=1), long, [1.0] * 60)
-    assert alone.advice_set == ("env.n_envs=4", "ppo.n_steps=32", "env.vec=workers")
+    assert alone.advice_set == ("env.n_envs=4", "ppo.n_steps=32", "env.vec=split")
     # The trainer measured that workers do not pay; they are in use; nothing takes most of it; only learning does.
     assert timed_apart(replace(GPU, vec="auto"), long, [1.0] * 60) == []
     assert timed_apart(replace(GPU, in_use=("workers", "cuda")), long, [1.0] * 60) == []

@@ -149,7 +149,7 @@ def test_a_file_is_refused_by_key_with_what_would_be_valid(table: dict[str, Any]
         ("ppo.max_grad_norm=1e308", "ppo.max_grad_norm = 1e+308 must be at most 1000000000"),
         ("ppo.gamma=-0.1", "ppo.gamma = -0.1 must be at least 0; the nearest valid value is 0"),
         ("ppo.use_sde=yes", "ppo.use_sde = 'yes' must be true or false"),
-        ("env.vec=natvie", "env.vec = 'natvie' must be one of 'auto', 'inline', 'native', 'workers'; did you mean"),
+        ("env.vec=natvie", "env.vec = 'natvie' must be one of 'auto', 'inline', 'native', 'split', 'workers'; did"),
         ("env.id=", "env.id = '' must be at least one character long"),
         ("slurm.mem=" + "9" * 201, f"slurm.mem = '{'9' * 56}... must be at most 200 characters long"),
         ("env.id=none", "env.id is missing; give a Gymnasium id, such as 'CartPole-v1'"),
@@ -189,6 +189,13 @@ def test_contradictions_are_refused_by_the_word_that_made_them(word: str, key: s
     assert key in said
     with pytest.raises(PresetError, match=sentence):
         with_set(word)
+
+
+def test_the_trainer_counts_where_it_steps_a_share() -> None:
+    """Split with four workers, 32 environments are five shares; one environment has nobody to be shared with."""
+    said = refusal("env.vec=split", "env.n_workers=4")
+    assert "by env.n_workers = 4 and the trainer; nearest valid: env.n_workers = 3 or env.n_workers = 7, or " in said
+    assert refusal("env.vec=split", "env.n_workers=1", "env.n_envs=1").endswith("nearest valid: env.n_envs = 2")
 
 
 def test_the_reference_engine_computes_as_its_model_does() -> None:

@@ -77,7 +77,8 @@ def run_through(
 
 def two_workers_and_threads(spec: Spec) -> float | None:
     """A machine on which two workers and two threads pay."""
-    rate = 1000.0 * (1.5 if spec.env.n_workers == 2 else 1.0) * (1.3 if spec.run.threads == 2 else 1.0)
+    on_two = spec.env.vec == "workers" and spec.env.n_workers == 2
+    rate = 1000.0 * (1.5 if on_two else 1.0) * (1.3 if spec.run.threads == 2 else 1.0)
     return None if spec.env.vec == "native" else rate
 
 
@@ -230,8 +231,9 @@ def test_only_what_a_launch_accepts_is_tried(cores: int, n_envs: int) -> None:
         for each in found:
             assert each.spec == change(own, each.words) != own
             if each.spec.env.n_workers is not None:
-                assert n_envs % each.spec.env.n_workers == 0
-                assert each.spec.env.n_workers <= max(2, 2 * cores)
+                shares = each.spec.env.n_workers + (each.spec.env.vec == "split")
+                assert n_envs % shares == 0
+                assert shares <= (cores if each.spec.env.vec == "split" else max(2, 2 * cores))
             buffer, batch = rollout_size(each.spec), plan_batch(each.spec).batch_size
             assert batch <= buffer
             assert buffer % batch == 0
@@ -257,6 +259,7 @@ def test_what_auto_chose_is_not_tried_again() -> None:
         ((), "as it is"),
         (("env.vec=native", "env.n_workers=none"), "native"),
         (("env.vec=workers", "env.n_workers=4", "run.threads=1"), "4 workers, 1 thread"),
+        (("env.vec=split", "env.n_workers=3"), "split, 3 workers"),
         (("env.n_workers=2", "run.compile=false", "run.precision=bf16"), "2 workers, not compiled, bf16"),
         (("env.n_envs=64", "ppo.n_steps=128"), "n_envs 64, n_steps 128"),
     ],

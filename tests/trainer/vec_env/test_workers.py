@@ -32,11 +32,15 @@ PROBES = ("tests.trainer.worker_envs", "tests.trainer.masked_envs")
 MISSION = {"config": "demo", "overrides": {"rules": {"time_limit_s": 10.0}}}
 
 
+split_or_not = pytest.mark.parametrize("split", [False, True], ids=["workers", "split"])
+
+
 @contextmanager
-def workers(id_: str, n_workers: int = WORKERS, **kwargs: Any) -> Iterator[WorkersVecEnv]:
-    """Five environments on workers, unevenly."""
+def workers(id_: str, shares: int = WORKERS, split: bool = False, **kwargs: Any) -> Iterator[WorkersVecEnv]:
+    """Five environments on workers, unevenly, or on one worker less and in this process."""
     made = gymnasium.make(id_, **kwargs)
-    vec = WorkersVecEnv(EnvRecipe(id_, kwargs, PROBES), LANES, (made.observation_space, made.action_space), n_workers)
+    spaces = made.observation_space, made.action_space
+    vec = WorkersVecEnv(EnvRecipe(id_, kwargs, PROBES), LANES, spaces, shares - split, split=split)
     try:
         yield vec
     finally:
@@ -104,20 +108,22 @@ SPACES: dict[str, dict[str, Any]] = {
 }
 
 
+@split_or_not
 @pytest.mark.parametrize("id_", SPACES)
-def test_the_same_seeds_live_the_same_episodes(id_: str) -> None:
+def test_the_same_seeds_live_the_same_episodes(id_: str, split: bool) -> None:
     """Observations, rewards, ends, infos and reset infos are equal to DummyVecEnv's bit for bit, in every space."""
     theirs = dummy(id_, **SPACES[id_])
-    with workers(id_, **SPACES[id_]) as ours:
+    with workers(id_, split=split, **SPACES[id_]) as ours:
         for vec in (ours, theirs):
             vec.seed(5)
         assert live(ours, theirs, 60) > 0
 
 
-def test_seeds_and_options_are_used_once_and_where_they_belong() -> None:
+@split_or_not
+def test_seeds_and_options_are_used_once_and_where_they_belong(split: bool) -> None:
     """Options for one environment reach that one; the next reset has neither options nor the seed again."""
     theirs = dummy("Talkative-v0")
-    with workers("Talkative-v0") as ours:
+    with workers("Talkative-v0", split=split) as ours:
         for vec in (ours, theirs):
             vec.seed(9)
             vec.set_options([{"lane": lane} if lane != 2 else {} for lane in range(LANES)])
@@ -147,10 +153,11 @@ def test_wrappers_of_sb3_see_no_difference(wrap: Callable[[VecEnv], VecEnv]) -> 
         assert live(ours, theirs, 40) >= LANES
 
 
-def test_environments_answer_as_they_do_at_home() -> None:
+@split_or_not
+def test_environments_answer_as_they_do_at_home(split: bool) -> None:
     """Attributes, methods, wrappers and pictures, for all or for some, in the order in which they were asked for."""
     theirs = dummy("Talkative-v0", render_mode="rgb_array")
-    with workers("Talkative-v0", render_mode="rgb_array") as ours:
+    with workers("Talkative-v0", split=split, render_mode="rgb_array") as ours:
         for vec in (ours, theirs):
             vec.reset()
             vec.set_attr("colour", "blue", indices=[1, 4])
@@ -174,11 +181,13 @@ ASKED: tuple[Callable[[VecEnv], Any], ...] = (
 )
 
 
-def test_infos_between_the_ends_can_be_left_out() -> None:
+@split_or_not
+def test_infos_between_the_ends_can_be_left_out(split: bool) -> None:
     """With `all_infos` off only steps that end an episode carry more than the word that they do not."""
     made = gymnasium.make("Talkative-v0")
     spaces = made.observation_space, made.action_space
-    vec = WorkersVecEnv(EnvRecipe("Talkative-v0", {}, PROBES), 2, spaces, 2, all_infos=False)
+    recipe = EnvRecipe("Talkative-v0", {}, PROBES)
+    vec = WorkersVecEnv(recipe, 2, spaces, 2 - split, all_infos=False, split=split)
     vec.reset()
     infos = [vec.step(np.zeros(2, dtype=np.int64))[3] for _ in range(10)]
     vec.close()
@@ -189,11 +198,11 @@ def test_infos_between_the_ends_can_be_left_out() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("id_", ["CartPole-v1", "MissionGym-v0"])
 def test_a_state_goes_on_in_other_hands(id_: str) -> None:
-    """A state from workers goes on inline and on another number of workers, and back, bit for bit."""
+    """A state from workers goes on inline, on another number of workers and split with one, and back, bit for bit."""
     kwargs = SPACES[id_]
     inline = InlineVecEnv([lambda: Monitor(gymnasium.make(id_, **kwargs))] * LANES)
     inline.reset()
-    with workers(id_, **kwargs) as first, workers(id_, 5, **kwargs) as second:
+    with workers(id_, **kwargs) as first, workers(id_, 5, **kwargs) as second, workers(id_, 2, True, **kwargs) as third:
         base = savable(first)
         assert base is not None
         first.seed(3)
@@ -201,14 +210,17 @@ def test_a_state_goes_on_in_other_hands(id_: str) -> None:
         for step in range(7):
             first.step(actions_of(first, step))
         second.reset()
-        for other in (inline, second):
+        third.reset()
+        for other in (inline, second, third):
             other.set_state(base.get_state())
         for step in range(7, 60):
             actions = actions_of(first, step)
-            steps = [vec.step(actions) for vec in (first, inline, second)]
+            steps = [vec.step(actions) for vec in (first, inline, second, third)]
             same(steps[0][:3], steps[1][:3])
             same(steps[0], steps[2])
+            same(steps[0], steps[3])
         same(first.get_state(), inline.get_state())
+        same(first.get_state(), third.get_state())
 
 
 @pytest.mark.slow
@@ -227,16 +239,17 @@ def test_actions_may_come_in_any_type_that_fits() -> None:
         ours.step(np.ones((LANES, 2)))
 
 
-def test_a_step_that_nobody_waited_for_is_not_mistaken_for_another() -> None:
+@split_or_not
+def test_a_step_that_nobody_waited_for_is_not_mistaken_for_another(split: bool) -> None:
     """A question between `step_async` and `step_wait` gets its own answer, and a reset begins anew."""
-    with workers("Talkative-v0") as vec:
+    with workers("Talkative-v0", split=split) as vec:
         vec.reset()
         vec.step_async(np.zeros(LANES, dtype=np.int64))
         assert vec.get_attr("steps") == [1] * LANES
         vec.step_async(np.zeros(LANES, dtype=np.int64))
         vec.reset()
         assert vec.get_attr("steps") == [0] * LANES
-        assert vec.steps_done == (4, 6)
+        assert vec.steps_done == ((4,) if split else (4, 6))
 
 
 def effective_env(run_dir: RunDir, attempt: int) -> dict[str, Any]:
@@ -247,14 +260,18 @@ def effective_env(run_dir: RunDir, attempt: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "env",
-    [{"id": "CartPole-v1"}, {"id": "MissionGym-v0", "config": "demo", "normalize": True, "n_workers": 2}],
+    ("vec", "env"),
+    [
+        ("workers", {"id": "CartPole-v1"}),
+        ("workers", {"id": "MissionGym-v0", "config": "demo", "normalize": True, "n_workers": 2}),
+        ("split", {"id": "CartPole-v1", "n_workers": 1}),
+    ],
 )
-def test_a_run_on_workers_resumes_exactly(env: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_on_workers_resumes_exactly(vec: str, env: dict[str, Any], tmp_path: Path) -> None:
     """Stopped in the middle of a rollout and resumed, it equals one that never stopped and one that ran inline."""
-    specs = {vec: spec_with(env={**env, "vec": vec}) for vec in ("inline", "workers")}
-    inline = run_attempt(new_run(tmp_path / "inline", specs["inline"]))
-    run_dir = new_run(tmp_path / "resumed", specs["workers"])
+    alone = spec_with(env={**env, "vec": "inline", "n_workers": None})
+    inline = run_attempt(new_run(tmp_path / "inline", alone))
+    run_dir = new_run(tmp_path / "resumed", spec_with(env={**env, "vec": vec}))
     first = run_attempt(run_dir, hook=stop_in("rollout", 3))
     resumed = run_attempt(run_dir, 2, first.ended().checkpoint)
     assert resumed.started().exact
@@ -295,9 +312,10 @@ def test_what_an_environment_has_is_asked_without_sending_it() -> None:
         assert np.stack(vec.env_method("action_masks")).shape == (LANES, 27)
 
 
-def test_masks_come_with_every_step_and_are_those_of_the_moment() -> None:
+@split_or_not
+def test_masks_come_with_every_step_and_are_those_of_the_moment(split: bool) -> None:
     """After steps, resets and restored states: what each environment itself would answer."""
-    with workers("Doors-v0") as vec:
+    with workers("Doors-v0", split=split) as vec:
         vec.seed(3)
         vec.reset()
         seen = []

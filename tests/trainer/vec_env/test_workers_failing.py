@@ -36,12 +36,12 @@ ROOT = Path(__file__).parents[3]
 
 
 @contextmanager
-def obedient(floor_s: float = 60.0, n_workers: int = 2) -> Iterator[WorkersVecEnv]:
-    """Four environments that fail as their actions say, on two workers, reset."""
+def obedient(floor_s: float = 60.0, split: bool = False) -> Iterator[WorkersVecEnv]:
+    """Four environments that fail as their actions say, on two workers or on one and in this process, reset."""
     made = gymnasium.make("Obedient-v0")
     spaces = made.observation_space, made.action_space
     recipe = EnvRecipe("Obedient-v0", {}, ("tests.trainer.worker_envs",))
-    vec = WorkersVecEnv(recipe, LANES, spaces, n_workers, floor_s=floor_s)
+    vec = WorkersVecEnv(recipe, LANES, spaces, 2 - split, floor_s=floor_s, split=split)
     try:
         vec.reset()
         vec.step(act())
@@ -58,6 +58,10 @@ def act(what: int = FINE, lane: int = 2) -> Any:
     return actions
 
 
+split_or_not = pytest.mark.parametrize("split", [False, True], ids=["workers", "split"])
+
+
+@split_or_not
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
@@ -66,23 +70,27 @@ def act(what: int = FINE, lane: int = 2) -> Any:
         (EXIT, r"SystemExit: 3 \(worker_envs.py:\d+\)"),
     ],
 )
-def test_what_an_environment_raises_arrives_with_its_place(what: int, sentence: str) -> None:
-    """Worker, environment, exception and line are in the sentence, the traceback is in a note, the kind is env."""
-    with obedient() as vec:
+def test_what_an_environment_raises_arrives_with_its_place(what: int, sentence: str, split: bool) -> None:
+    """Process, environment, exception and line are in the sentence, the traceback is in a note, the kind is env; the
+    others have done their step, and all can be asked.
+    """
+    with obedient(split=split) as vec:
         with pytest.raises(EnvError) as caught:
             vec.step(act(what))
-        assert re.fullmatch(f"env worker 1: environment 2 raised {sentence}", str(caught.value))
+        who = "the trainer" if split else "env worker 1"
+        assert re.fullmatch(f"{who}: environment 2 raised {sentence}", str(caught.value))
         assert "in step\n" in caught.value.__notes__[0]
         assert classify(caught.value).kind == "env"
         assert vec.get_attr("steps") == [2, 2, 1, 1]
 
 
-def test_a_question_raises_what_it_raises_at_home() -> None:
-    """An exception of a method keeps its type, with the worker's traceback as a note; the next question is answered."""
-    with obedient() as vec:
+@split_or_not
+def test_a_question_raises_what_it_raises_at_home(split: bool) -> None:
+    """An exception of a method keeps its type, with its traceback as a note; the next question is answered."""
+    with obedient(split=split) as vec:
         with pytest.raises(LookupError, match="not here") as caught:
             vec.env_method("refuse", indices=[3])
-        assert "env worker 1, environment 3" in caught.value.__notes__[0]
+        assert f"{'the trainer' if split else 'env worker 1'}, environment 3" in caught.value.__notes__[0]
         with pytest.raises(AttributeError, match="nothing"):
             vec.get_attr("nothing")
         with pytest.raises(Exception, match="pickle"):
@@ -142,6 +150,26 @@ def test_a_worker_that_was_killed_while_idle_is_named_by_the_next_call() -> None
             vec.step(act())
         with pytest.raises(EnvError, match=r"env worker 0 .*was killed \(SIGKILL"):
             vec.get_state()
+
+
+def test_a_worker_that_dies_beside_the_trainers_share_is_named() -> None:
+    """The trainer steps its own to the end first."""
+    with obedient(split=True) as vec, pytest.raises(EnvError, match=r"env worker 0 of 1 \(environments 0-1\) ended"):
+        vec.step(act(LEAVE, 1))
+
+
+def test_an_interrupt_in_the_trainers_share_leaves_no_answer_for_another_question() -> None:
+    """The worker's answer to the step was never read: whatever is asked next is refused."""
+
+    def interrupted(_self: Any, _action: Any) -> None:
+        raise KeyboardInterrupt
+
+    with obedient(split=True) as vec, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.trainer.worker_envs.Obedient.step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            vec.step(act())
+        with pytest.raises(EnvError, match="interrupted"):
+            vec.get_attr("steps")
 
 
 @pytest.mark.slow
