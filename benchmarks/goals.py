@@ -44,7 +44,7 @@ def line_of(row: Row) -> Line | None:
 
 LINES = (
     Line(
-        "raw stepping, 32 and 64 CartPole / LunarLander / HalfCheetah, 2 workers",
+        "raw stepping, 32 and 64 CartPole / LunarLander / HalfCheetah, 2 processes (the trainer and a worker)",
         "SB3 SubprocVecEnv",
         ">= 12 x / 6 x / 4 x",
         r"^raw stepping.*\| SB3 Subproc",
@@ -65,7 +65,7 @@ LINES = (
         "stepping",
     ),
     Line(
-        "hand-over of a step: 32 environments that do nothing, over what a worker's share of them takes",
+        "hand-over of a step: 32 environments that do nothing, over what a process's share of them takes",
         "",
         "<= 40 us on one worker and on two",
         r"^hand-over of a step",
@@ -74,7 +74,7 @@ LINES = (
     Line(
         "PPO, 16 x CartPole, same hyper-parameters, same learning",
         "SB3 on the same batched core; best of SB3, CleanRL, sbx, PufferLib",
-        ">= 5 x batched; >= 4 x inline, >= 2.5 x with two workers",
+        ">= 5 x batched; >= 4 x inline, >= 2.5 x in two processes",
         r"^PPO, 16 x CartPole",
         "ppo",
     ),

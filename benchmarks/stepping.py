@@ -1,7 +1,9 @@
 """Raw stepping: our env workers beside SB3's and Gymnasium's vectorised environments, in one run, in turn.
 
-Actions are random and the same for all; nothing is learned. SB3's and ours carry episode statistics, Gymnasium's do
-not. Ratios are those of neighbouring rounds, so that a busy machine hurts both sides alike; nothing is asserted.
+Two processes step on two cores: this one and a worker ("split"), for which the goals are, and beside it two workers for
+which this one waits. Actions are random and the same for all; nothing is learned. SB3's and ours carry episode
+statistics, Gymnasium's do not. Ratios are those of neighbouring rounds, so that a busy machine hurts both sides alike;
+nothing is asserted.
 Run: python -m benchmarks.stepping [--rounds N] [--json FILE]
 """
 
@@ -25,10 +27,11 @@ import benchmarks.slow_env  # noqa: F401 - registers it
 from benchmarks.free_loops import CHUNK, FreeLoops
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import best_of, bounded, compared, unmeasured
-from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, inline, play, workers
+from benchmarks.vec_subject import ACTIONS, MIB, Subject, brought_up, inline, play, split, workers
 
-OURS = "workers"
-HAND_OVER = "workers of nothing"
+OURS = "split"
+ALONE = "workers"
+HAND_OVER = "split of nothing"
 FREE = "loops, no hand-over"
 GOALS = {"CartPole-v1": (12.0, 1.25), "LunarLander-v3": (6.0, 1.6), "HalfCheetah-v5": (4.0, 1.25)}
 """At least so many times SB3's process per environment, and the best that steps in its own process."""
@@ -46,14 +49,15 @@ def monitored(env_id: str) -> gymnasium.Env[Any, Any]:
 
 
 def builders(
-    env_id: str, n_envs: int, n_workers: int, subproc: bool, actions: list[Any]
+    env_id: str, n_envs: int, processes: int, subproc: bool, actions: list[Any]
 ) -> dict[str, Callable[[], Any]]:
     """Every subject of the comparison by its name."""
     make, single = partial(monitored, env_id), partial(gymnasium.make, env_id)
     found: dict[str, Callable[[], Any]] = {
-        OURS: partial(workers, env_id, n_envs, n_workers),
-        HAND_OVER: partial(workers, "Still-v0", n_envs, n_workers),
-        FREE: partial(FreeLoops, env_id, n_envs, n_workers, actions),
+        OURS: partial(split, env_id, n_envs, processes),
+        ALONE: partial(workers, env_id, n_envs, processes),
+        HAND_OVER: partial(split, "Still-v0", n_envs, processes),
+        FREE: partial(FreeLoops, env_id, n_envs, processes, actions),
         "SB3 Dummy": lambda: DummyVecEnv([make] * n_envs),
         "gymnasium Sync": lambda: gymnasium.vector.SyncVectorEnv([single] * n_envs),
         "gymnasium Async": lambda: gymnasium.vector.AsyncVectorEnv([single] * n_envs),
@@ -76,7 +80,7 @@ def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[R
     subproc = n_envs <= options.subproc_most and fits(n_envs)
     subjects = {
         name: brought_up(build, CHUNK if name == FREE else 1)
-        for name, build in builders(env_id, n_envs, options.workers, subproc, actions).items()
+        for name, build in builders(env_id, n_envs, options.processes, subproc, actions).items()
     }
     for _ in range(WARM_UP + options.rounds):
         for name, subject in subjects.items():
@@ -91,14 +95,14 @@ def compare(env_id: str, n_envs: int, options: argparse.Namespace) -> Iterator[R
         subject.vec.close()
         del subject.rates[:WARM_UP], subject.cpu_us[:WARM_UP]
     show(f"{n_envs} x {env_id}", subjects, memory)
-    yield from stepping_rows(env_id, n_envs, options.workers, subjects)
+    yield from stepping_rows(env_id, n_envs, options.processes, subjects)
     if env_id == "CartPole-v1" and n_envs == max(options.n_envs):
-        yield from bring_up_rows(n_envs, options.workers, subjects, memory)
+        yield from bring_up_rows(n_envs, options.processes, subjects, memory)
 
 
-def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, Subject]) -> Iterator[Row]:
-    """Ours over a process per environment, and over the best without processes."""
-    what = f"raw stepping, {n_envs} x {env_id}, {n_workers} workers"
+def stepping_rows(env_id: str, n_envs: int, processes: int, subjects: dict[str, Subject]) -> Iterator[Row]:
+    """Ours over a process per environment, and over the best without processes; and the latter for workers alone."""
+    what = f"raw stepping, {n_envs} x {env_id}, {processes} processes"
     over_subproc, over_in_process = GOALS.get(env_id, (None, None))
     ours = subjects[OURS]
     fastest = most_per_s(subjects)
@@ -114,12 +118,14 @@ def stepping_rows(env_id: str, n_envs: int, n_workers: int, subjects: dict[str, 
     hand_over_us = n_envs / statistics.median(subjects[HAND_OVER].rates) * 1e6
     free = statistics.median(subjects[FREE].rates) / statistics.median(in_process)
     floor = (
-        f"{n_workers} processes that step their share and wait for nobody reach {free:.2f} x here; a step of {n_envs} "
-        f"environments that do nothing takes {hand_over_us:.0f} us in our workers: with that hand-over "
+        f"{processes} processes that step their share and wait for nobody reach {free:.2f} x here; a step of {n_envs} "
+        f"environments that do nothing takes {hand_over_us:.0f} us in ours: with that hand-over "
         f"{fastest / statistics.median(in_process):.2f} x; one step costs the processor {mine:.1f} us in our "
-        f"{n_workers} workers and {theirs:.1f} us in one process (Sync)"
+        f"{processes} processes and {theirs:.1f} us in one (Sync)"
     )
     yield compared(what, "steps/s", ours.rates, IN_PROCESS, in_process, over_in_process, floor)
+    what = f"stepping on workers alone, {n_envs} x {env_id}, {processes} workers"
+    yield compared(what, "steps/s", subjects[ALONE].rates, IN_PROCESS, in_process, None)
 
 
 def most_per_s(subjects: dict[str, Subject]) -> float:
@@ -129,7 +135,7 @@ def most_per_s(subjects: dict[str, Subject]) -> float:
 
 def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], memory: dict[str, float]) -> Iterator[Row]:
     """How long until the first reset is done, several times over, and what the workers hold."""
-    ups = [subjects[OURS].up_s]
+    ups = [subjects[ALONE].up_s]
     for _ in range(UPS - 1):
         again = brought_up(partial(workers, "CartPole-v1", n_envs, n_workers))
         again.vec.close()
@@ -139,17 +145,20 @@ def bring_up_rows(n_envs: int, n_workers: int, subjects: dict[str, Subject], mem
     against = SUBPROC if peer else ""
     what = f"of {n_envs} CartPole-v1, {n_workers} workers"
     yield bounded(f"bring-up {what}", "s", ups, at_most=UP_S, against=against, theirs=their_up)
-    yield bounded(f"PSS {what}", "MiB", [memory[OURS]], at_most=PSS_MIB, against=against, theirs=their_pss)
+    yield bounded(f"PSS {what}", "MiB", [memory[ALONE]], at_most=PSS_MIB, against=against, theirs=their_pss)
 
 
-def hand_over_rows(n_workers: int, rounds: int, seconds: float) -> Iterator[Row]:
-    """What a step of 32 environments that do nothing takes in workers, less what a worker's share takes in a process of
-    its own: on one worker, for which there is a core beside the trainer's, and on so many.
+def hand_over_rows(processes: int, rounds: int, seconds: float) -> Iterator[Row]:
+    """What a step of 32 environments that do nothing takes, less what one process's share takes by itself: on one
+    worker, for which there is a core beside the trainer's, on so many, and shared by this process and workers.
     """
     actions = [np.zeros(HANDED_OVER, dtype=int)] * ACTIONS
-    for count in sorted({1, n_workers}):
+    shared: dict[str, tuple[int, Callable[[str, int, int], Any]]]
+    shared = {f"{count} worker(s)": (count, workers) for count in (1, processes)}
+    shared[f"this process and {processes - 1} worker(s)"] = (processes, split)
+    for name, (count, build) in shared.items():
         share = HANDED_OVER // count
-        there = brought_up(partial(workers, "Still-v0", HANDED_OVER, count))
+        there = brought_up(partial(build, "Still-v0", HANDED_OVER, count))
         here = brought_up(partial(inline, "Still-v0", share))
         for _ in range(WARM_UP + rounds):
             play(there, actions, HANDED_OVER, seconds)
@@ -158,7 +167,7 @@ def hand_over_rows(n_workers: int, rounds: int, seconds: float) -> Iterator[Row]
             subject.vec.close()
         whole = [HANDED_OVER / rate * 1e6 for rate in there.rates[WARM_UP:]]
         work = [share / rate * 1e6 for rate in here.rates[WARM_UP:]]
-        what = f"hand-over of a step, {HANDED_OVER} environments that do nothing, {count} worker(s)"
+        what = f"hand-over of a step, {HANDED_OVER} environments that do nothing, {name}"
         note = f"of {statistics.median(whole):.0f} us for the step, on {len(os.sched_getaffinity(0))} cores"
         over = [step - share_us for step, share_us in zip(whole, work, strict=True)]
         print(f"\n{what}: {statistics.median(over):.0f} us ({min(over):.0f} to {max(over):.0f}), {note}")
@@ -182,14 +191,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", nargs="*", default=list(GOALS))
     parser.add_argument("--n-envs", type=int, nargs="*", default=[32, 64])
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each round")
     parser.add_argument("--subproc-most", type=int, default=64, help="largest number for SB3's process per environment")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     elsewhere, rows = busy_elsewhere(), list[Row]()
-    rows.extend(hand_over_rows(options.workers, options.rounds, options.seconds))
+    rows.extend(hand_over_rows(options.processes, options.rounds, options.seconds))
     for env_id in options.envs:
         try:
             gymnasium.make(env_id).close()

@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from mission_tui.envs.channel import EnvRecipe
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv
 
-__all__ = ["ACTIONS", "Subject", "brought_up", "inline", "play", "workers"]
+__all__ = ["ACTIONS", "Subject", "brought_up", "inline", "play", "split", "workers"]
 
 ACTIONS = 16
 MIB = 2**20
@@ -44,12 +44,18 @@ class Subject:
         return time.process_time() + float(sum(sum(child.cpu_times()[:2]) for child in self.family))
 
 
-def workers(env_id: str, n_envs: int, n_workers: int) -> WorkersVecEnv:
-    """Ours, as the trainer builds it."""
+def workers(env_id: str, n_envs: int, n_workers: int, *, split: bool = False) -> WorkersVecEnv:
+    """Ours on workers, as the trainer builds it."""
     made = gymnasium.make(env_id)
     spaces = made.observation_space, made.action_space
     made.close()
-    return WorkersVecEnv(EnvRecipe(env_id, {}, ("benchmarks.slow_env",)), n_envs, spaces, n_workers, all_infos=False)
+    recipe = EnvRecipe(env_id, {}, ("benchmarks.slow_env",))
+    return WorkersVecEnv(recipe, n_envs, spaces, n_workers, all_infos=False, split=split)
+
+
+def split(env_id: str, n_envs: int, processes: int) -> WorkersVecEnv:
+    """Ours on so many processes, of which this is one."""
+    return workers(env_id, n_envs, processes - 1, split=True)
 
 
 def inline(env_id: str, n_envs: int) -> InlineVecEnv:
