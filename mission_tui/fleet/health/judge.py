@@ -121,6 +121,11 @@ class HealthJudge:
         self._begin()
 
     @property
+    def has_rules(self) -> bool:
+        """Whether any rule is on, without which nothing that is fed comes to anything."""
+        return bool(self._rules)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Every remembered incident, oldest first; an open one lasts until the update judged last."""
         return tuple(

@@ -41,17 +41,20 @@ class SpanAccumulator:
 
     def __init__(self, width: float) -> None:
         self._width = width
-        self._edge = 0.0
+        self._edge = self._end = 0.0
         self._group: list[Span] = []
 
     def add(self, span: Span) -> list[Span]:
         """What is complete because of `span`, which begins no earlier than the last one ended."""
+        if self._group and span.until < self._end:  # most by far, in the coarse buckets
+            self._group.append(span)
+            return []
         edge = span.since // self._width * self._width
         done = self.take() if self._group and edge > self._edge else []
         if not self._group:
-            self._edge = edge
+            self._edge, self._end = edge, edge + self._width
         self._group.append(span)
-        if span.until >= self._edge + self._width:
+        if span.until >= self._end:
             done += self.take()
         return done
 
@@ -61,7 +64,7 @@ class SpanAccumulator:
         if len({span.phase for span in group}) == len(group):
             return group
         *_, last = group
-        end = self._edge + self._width
+        end = self._end
         beyond = [Span(last.phase, end, last.until)] if last.until > end else []
         seconds: dict[Phase, float] = {}
         for span in group:
@@ -83,15 +86,13 @@ class SpanHistory:
 
     def __init__(self, levels: Sequence[tuple[float, float]] = SPAN_LEVELS) -> None:
         self._shelves = tuple(_Tier(width, horizon) for width, horizon in levels)
-
-    @property
-    def until(self) -> float:
+        self.until = float("-inf")
         """Where the newest span ends, also one that only coarser levels still have; minus infinity without one."""
-        return max(shelf.until for shelf in self._shelves)
 
     def add(self, span: Span) -> None:
         """Take the next span, which begins no earlier than the last one ended; an empty one is nothing."""
         if span.until > span.since:
+            self.until = span.until
             for shelf in self._shelves:
                 shelf.add(span)
 
@@ -104,6 +105,7 @@ class SpanHistory:
             for span in finer.between(shelf.until, float("inf")) if finer is not None else ():
                 shelf.add(span)
             finer = shelf
+        self.until = max(shelf.until for shelf in self._shelves)
         for finer, coarser in pairwise(self._shelves):
             finer.forgot = finer.forgot or coarser.first < finer.first
 
@@ -353,11 +355,14 @@ class PhaseHistory:
         return [Span(phase, end - seconds, end), *reversed(found)]
 
     def _settle(self, until: float) -> None:
+        if until <= self.kept.until:
+            return
         for span in _cut(self._marked_spans(until), self.kept.until, until):
             self._keep(span)
 
     def _keep(self, span: Span) -> None:
-        self.kept.add(Span(span.phase, max(span.since, self.kept.until), span.until))
+        known = self.kept.until
+        self.kept.add(span if span.since >= known else Span(span.phase, known, span.until))
 
 
 def _cut(spans: Sequence[Span], since: float, until: float) -> list[Span]:

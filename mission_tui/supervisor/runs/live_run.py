@@ -262,7 +262,8 @@ class LiveRun:
 
     def judge_anew(self, *, ended: bool = False) -> None:
         """Judge its attempt from the first row, by its own spec; one that has `ended` was judged in its time."""
-        self.judge = None if ended or self.spec is None else judge_of(self.spec)
+        judge = None if ended or self.spec is None else judge_of(self.spec)
+        self.judge = judge if judge is not None and judge.has_rules else None
         self.breaks_reported = 0
         self.unjudged.clear()
         self.end = None

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 import mission_tui.supervisor
+from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.thresholds import Limits
+from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.runs.journal import RunJournal
 from mission_tui.supervisor.runs.live_run import LiveRun
+from tests.supervisor.conftest import stub_spec
 
 OWNER = "mission_tui.supervisor.runs.live_run"
 FIELDS = {field.name for field in fields(LiveRun)}
@@ -41,3 +49,17 @@ def test_only_its_own_methods_assign_the_fields_of_a_live_run() -> None:
 def test_an_assignment_from_outside_is_found(line: str) -> None:
     """Plain, unpacked, augmented and deleted."""
     assert changes(f"from {OWNER} import LiveRun\n{line}\n")
+
+
+def test_with_every_rule_off_nothing_is_kept_to_be_judged(tmp_path: Path) -> None:
+    """One rule that is on is enough."""
+    folder = RunDir(tmp_path / "20260101-000000-stub-0000")
+    folder.path.mkdir()
+    off = [f"keep.health.{rule}.act=off" for rule in Limits.__struct_encode_fields__]
+    row = UpdateDone(1, 1, 1, 64, 0.0, rollout_s=1.0, update_s=1.0, steps_per_s=1.0)
+    for words, waiting in ((off, 0), (off[1:], 1)):
+        journal, tail = RunJournal(folder.events), Tail(folder.metrics, MetricRecord)
+        run = LiveRun(folder, change(stub_spec(), words), LocalLauncher(), journal, tail, attempt=1)
+        run.judge_anew()
+        run.take_record(row)
+        assert len(run.unjudged) == waiting
