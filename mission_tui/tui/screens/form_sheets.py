@@ -111,7 +111,8 @@ class SmokeScreen(Sheet[None]):
 
 def _figure_rows(figures: CheckFigures) -> Iterator[tuple[str, str]]:
     """Memory, VRAM, speed and time, as name and value."""
-    workers = f", {figures.n_workers} workers included" if figures.n_workers else ""
+    several = "s" if figures.n_workers > 1 else ""
+    workers = f", {figures.n_workers} worker{several} included" if figures.n_workers else ""
     yield "memory", f"{numbers.size(figures.memory_bytes)}{workers}"
     if figures.vram_bytes is not None:
         yield "VRAM", f"{numbers.size(figures.vram_bytes)}, and the CUDA context"
