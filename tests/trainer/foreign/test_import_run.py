@@ -23,7 +23,9 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run.folder import find_folder, updates_in_table
 from mission_tui.records.sb3_run.settings import find_settings
+from mission_tui.trainer.foreign.import_run import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
+from tests.trainer.forked import forked
 from tests.trainer.harness import equal
 from tests.trainer.sb3_folder import write_sb3_folder
 
@@ -38,21 +40,19 @@ def spec_of(folder: Path) -> Spec:
     return resolve(preset, lambda _: preset)
 
 
-def imported(folder: Path, into: Path, spec: Spec | None = None) -> dict[str, Any]:
-    """The last line of the short process; without `spec` the folder's own words count."""
+def imported(folder: Path, into: Path, spec: Spec | None = None, *, anew: bool = False) -> dict[str, Any]:
+    """The last line of the short process, a fork of the test or started anew; without `spec` the folder's own words
+    count.
+    """
     into.mkdir()
-    argv = [
-        sys.executable,
-        "-m",
-        "mission_tui.trainer.foreign.import_run",
-        str(folder),
-        str(into),
-        "--run",
-        "new",
-        "--models",
-    ]
-    done = subprocess.run(argv, input=msgspec.json.encode(spec or spec_of(folder)), capture_output=True, check=False)
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    words = [str(folder), str(into), "--run", "new", "--models"]
+    asked = msgspec.json.encode(spec or spec_of(folder))
+    if anew:
+        argv = [sys.executable, "-m", "mission_tui.trainer.foreign.import_run", *words]
+        answered = subprocess.run(argv, input=asked, capture_output=True, check=False).stdout
+    else:
+        _, answered, _ = forked(main, words, asked)
+    said: dict[str, Any] = json.loads(answered.splitlines()[-1])
     return said
 
 
@@ -62,7 +62,7 @@ def test_models_come_with_the_statistics_of_their_step(tmp_path: Path) -> None:
     """
     folder = write_sb3_folder(tmp_path / "run")
     (folder / "cut.zip").write_bytes((folder / "model.zip").read_bytes()[:9000])
-    said = imported(folder, tmp_path / "work")
+    said = imported(folder, tmp_path / "work", anew=True)
     assert "result" in said, said
     (left_out,) = [note for note in said["result"]["notes"] if note.startswith("left out: ")]
     assert "cut.zip is not a zip that Stable-Baselines3 writes" in left_out
