@@ -22,6 +22,7 @@ from mission_tui.supervisor.launchers.caller import needs_no_preflight
 from mission_tui.trainer.checking.preflight import _KNOWN, known_spaces, main
 from mission_tui.trainer.spaces import refusal, short
 from tests.missing import search_path_without
+from tests.trainer.forked import forked
 
 ROOT = Path(__file__).parents[3]
 
@@ -143,7 +144,9 @@ def test_callbacks_are_found_before_anything_starts() -> None:
     """Also where the environment is built in; the sentence has the nearest of SB3's own names."""
     spec = {"preset": "p", "env": {"id": "CartPole-v1"}, "run": {"callbacks": ["EvalCalback"]}}
     assert not needs_no_preflight(msgspec.convert(spec, Spec))
-    code, answer, _ = preflight(spec)
+    # It loads SB3: a fork of the test has that already.
+    code, said, _ = forked(lambda _words: main(), (), json.dumps(spec).encode())
+    answer = json.loads(said.splitlines()[-1])
     assert code == 78
     assert "run.callbacks[0] = 'EvalCalback' must be" in answer["error"]
     assert answer["error"].endswith("did you mean 'EvalCallback'?")
