@@ -261,9 +261,11 @@ def _figures(figures: CheckFigures) -> Iterator[tuple[str, str]]:
     from mission_tui.present.numbers import count, duration, size
 
     after = f"after {figures.updates} update{'s' if figures.updates > 1 else ''}"
-    several = "s" if figures.n_workers > 1 else ""
-    workers = f", {figures.n_workers} worker{several} of {size(figures.worker_bytes)} in it"
-    yield "memory", f"{size(figures.memory_bytes)} {after}{workers if figures.n_workers else ''}"
+    memory = f"{size(figures.memory_bytes)} {after}"
+    if figures.n_workers:
+        several = "s" if figures.n_workers > 1 else ""
+        memory += f", {figures.n_workers} worker{several} of {size(figures.worker_bytes)} in it"
+    yield "memory", memory
     if figures.vram_bytes is not None:
         yield "VRAM", f"{size(figures.vram_bytes)} for torch, plus the CUDA context"
     yield "speed", f"{count(figures.steps_per_s)} steps/s on this machine under its present load"

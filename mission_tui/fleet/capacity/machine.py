@@ -14,14 +14,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, DqnSpec, OnPolicySpec
-from mission_tui.fleet.specs.sizes import (
-    ReplaySize,
-    nearby_divisors,
-    nearby_workers,
-    plan_batch,
-    replay_size,
-    shares_of,
-)
+from mission_tui.fleet.specs.sizes import WITH_WORKERS, ReplaySize, nearby_workers, plan_batch, replay_size, shares_of
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, other_settings, rollout_size
 
 MIB = 1 << 20
@@ -172,9 +165,8 @@ def likely_workers(spec: Spec, cores: int) -> int:
     if env.n_workers is not None:
         return env.n_workers
     if env.vec == "workers":
-        return nearby_divisors(env.n_envs, cores)[0]
-    shares = next((count for count in nearby_divisors(env.n_envs, cores) if count > 1), 1)
-    return 0 if shares > cores and env.vec == "auto" else shares - 1
+        return nearby_workers("workers", env.n_envs, cores)[0]
+    return next((count for count in nearby_workers("split", env.n_envs, cores - 1) if count < cores), 0)
 
 
 def busy_cores(spec: Spec, cores: int) -> int:
@@ -182,8 +174,8 @@ def busy_cores(spec: Spec, cores: int) -> int:
     turns.
     """
     # "auto" may start none; it is not counted against anybody before it was measured.
-    counted = spec.env.vec in ("split", "workers") or spec.env.n_workers is not None
-    stepping = shares_of(spec.env, likely_workers(spec, cores)) if counted else 0
+    counted = spec.env.vec in WITH_WORKERS or spec.env.n_workers is not None
+    stepping = shares_of(spec.env.vec, likely_workers(spec, cores)) if counted else 0
     return min(cores, max(spec.run.threads or 1, stepping))
 
 
@@ -260,7 +252,7 @@ def _memory_lacks(
     needed = memory.total_bytes if seen_bytes is None else seen_bytes
     if there is None or needed <= there:
         return
-    group = shares_of(spec.env, spec.env.n_workers) if spec.env.n_workers else 1
+    group = shares_of(spec.env.vec, spec.env.n_workers) if spec.env.n_workers else 1
     # What was measured beyond the arithmetic may belong to the environments or not: it counts as fixed.
     fixed = memory.fixed_bytes + max(0, needed - memory.total_bytes)
     fitting = (there - fixed) // memory.per_env_bytes // group * group
@@ -302,11 +294,13 @@ def _of_replay(replay: ReplaySize | None) -> str:
 
 def _core_warnings(spec: Spec, machine: Machine) -> Iterator[str]:
     n_envs, n_workers, threads = spec.env.n_envs, spec.env.n_workers, spec.run.threads
-    if n_workers is not None and likely_workers(spec, machine.cores) > machine.cores:
-        fitting = nearby_workers(spec.env, machine.cores)[0]
+    vec, most = spec.env.vec, machine.cores - shares_of(spec.env.vec, 0)
+    if n_workers is not None and likely_workers(spec, machine.cores) > most:
+        fitting = [count for count in nearby_workers(vec, n_envs, most) if count <= most]
+        enough = f"env.n_workers = {fitting[0]}" if fitting else "env.vec = 'inline'"
         yield (
             f"env.n_workers = {n_workers} on {machine.cores} core(s) pays only where environments wait more than they "
-            f"compute; for those that compute, env.n_workers = {fitting} is as fast"
+            f"compute; for those that compute, {enough} is as fast"
         )
     cores = 1 if spec.env.vec == "inline" else machine.cores
     if not _is_batched(spec) and n_envs > ENVS_A_CORE * cores:

@@ -7,8 +7,6 @@ transitions and as many gradient steps.
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from mission_tui.fleet.events.findings import OUT_OF_MEMORY as ID
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome
@@ -117,9 +115,9 @@ def _on_machine(spec: Spec) -> Advice:
     if other_algorithm(spec.run.algo) is not None:
         return "resume it with half the environments", (f"env.n_envs={fewer}",)
     assignments: tuple[str, ...] = (f"env.n_envs={fewer}", f"ppo.n_steps={n_envs * n_steps // fewer}")
-    n_workers, halved = spec.env.n_workers, structs.replace(spec.env, n_envs=fewer)
-    if n_workers is not None and fewer % shares_of(halved, n_workers):
-        near = nearby_workers(halved, n_workers)
+    vec, n_workers = spec.env.vec, spec.env.n_workers
+    if n_workers is not None and fewer % shares_of(vec, n_workers):
+        near = nearby_workers(vec, fewer, n_workers)
         assignments = (*assignments, f"env.n_workers={near[0]}" if near else "env.vec=inline")
     return "resume it with half the environments, each stepped twice as long", assignments
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.specs.sizes import WITH_WORKERS
 
 MINOR = 1.15
 """A phase that takes up to this much longer than usual is as usual: healthy runs stay within 15 % of their median."""
@@ -49,7 +50,7 @@ def slower(settings: Settings, steps: str, was: Parts, now: Parts, otherwise: st
         cause = f"the environment is slow: {steps} {env}; choosing their actions {choice}"
         if vec == "inline" and (settings.n_envs or 1) > 1:
             return cause, "resume it with environments that are stepped at the same time", (_at_once(settings),)
-        worker = ", for one worker that is slow or dead" if vec in ("", "split", "workers") else ""
+        worker = ", for one worker that is slow or dead" if vec in ("", *WITH_WORKERS) else ""
         return cause, f"look at what its step does now{worker}; {otherwise}", ()
     cause = f"the policy is slow: choosing the actions of {steps} {choice}; the environment {env}"
     if device == "cuda" and settings.small_net:

@@ -315,7 +315,8 @@ def _nearest(spec: Spec, name: str) -> tuple[Remedy, ...]:
             most = LARGEST_ROLLOUT // spec.ppo.n_steps
             return (nearest_value(name, most),) if most else ()
         case "env.n_workers" if spec.env.n_workers is not None:
-            return tuple(nearest_value(name, count) for count in nearby_workers(spec.env, spec.env.n_workers)[:1])
+            near = nearby_workers(spec.env.vec, spec.env.n_envs, spec.env.n_workers)
+            return tuple(nearest_value(name, count) for count in near[:1])
         case _:
             return ()
 

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.quantity import format_quantity, parse_goal
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
-from mission_tui.fleet.specs.sizes import nearby_workers, plan_batch, pressure_caution, shares_of
+from mission_tui.fleet.specs.sizes import WITH_WORKERS, nearby_workers, plan_batch, pressure_caution, shares_of
 from mission_tui.fleet.specs.spec import LAUNCHERS, EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
 
 LARGEST_ROLLOUT = 2**31 - 1
@@ -145,9 +145,9 @@ def _rollout(spec: Spec) -> Iterator[Violation]:
 
 def _workers(spec: Spec) -> Iterator[Violation]:
     n_envs, n_workers = spec.env.n_envs, spec.env.n_workers
-    if n_workers is None or n_envs % (shares := shares_of(spec.env, n_workers)) == 0:
+    if n_workers is None or n_envs % (shares := shares_of(spec.env.vec, n_workers)) == 0:
         return
-    near = " or ".join(f"env.n_workers = {count}" for count in nearby_workers(spec.env, n_workers))
+    near = " or ".join(f"env.n_workers = {count}" for count in nearby_workers(spec.env.vec, n_envs, n_workers))
     trainer = " and the trainer" if shares > n_workers else ""
     yield Violation(
         ("env.n_workers", "env.n_envs"),
@@ -236,7 +236,7 @@ def _env_cautions(spec: Spec) -> Iterator[str]:
     if spec.env.n_workers is not None and spec.env.vec in ("native", "inline"):
         where = f"with env.vec = '{spec.env.vec}'; 'split' and 'workers' use it"
         yield f"env.n_workers = {spec.env.n_workers} has no effect {where}"
-    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", "split", "workers"):
+    if spec.env.id.startswith("envpool:") and spec.env.vec in ("inline", *WITH_WORKERS):
         yield f"env.vec = '{spec.env.vec}' steps the pool's tasks one by one; env.vec = 'native' steps them all at once"
 
 

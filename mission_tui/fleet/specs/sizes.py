@@ -24,7 +24,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.specs.algorithm import keeps_replay_buffer, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, gradient_steps, other_algorithm
-from mission_tui.fleet.specs.spec import EnvSpec, Schedule, Spec, other_settings, rollout_size
+from mission_tui.fleet.specs.spec import Schedule, Spec, other_settings, rollout_size
 
 REFERENCE_ROLLOUT = 32_768
 REFERENCE_MINIBATCH = 8_192
@@ -35,6 +35,8 @@ FEWEST_EPOCHS = 2
 SB3_BATCH_SIZE = 64
 SB3_EPOCHS = 10
 AUTO_MINIBATCHES = 4
+WITH_WORKERS = ("split", "workers")
+"""The kinds of `env.vec` that start env workers."""
 _NEAR = 2.0
 _FAR = 4.0
 _LARGEST_TRIAL = 2**16
@@ -195,18 +197,18 @@ def nearby_divisors(number: int, wanted: int) -> tuple[int, ...]:
     return (*below[-1:], *above[:1])
 
 
-def shares_of(env: EnvSpec, n_workers: int) -> int:
+def shares_of(vec: str, n_workers: int) -> int:
     """How many processes step a share of the environments with so many workers: "split" has the trainer among them."""
-    return n_workers + (env.vec == "split")
+    return n_workers + (vec == "split")
 
 
-def nearby_workers(env: EnvSpec, wanted: int) -> tuple[int, ...]:
-    """The numbers of workers nearest to `wanted`, below and above, on which the environments can be shared evenly.
+def nearby_workers(vec: str, n_envs: int, wanted: int) -> tuple[int, ...]:
+    """The numbers of workers nearest to `wanted`, below and above, that can share the environments evenly under `vec`.
 
     Empty where one environment would have to be split.
     """
-    own = shares_of(env, 0)
-    return tuple(shares - own for shares in nearby_divisors(env.n_envs, wanted + own) if shares > own)
+    own = shares_of(vec, 0)
+    return tuple(shares - own for shares in nearby_divisors(n_envs, wanted + own) if shares > own)
 
 
 def choose_batch(buffer: int, target: int, smallest: int = 64, largest: int = 8192) -> BatchChoice:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.sizes import divisors, nearby_divisors, plan_batch
+from mission_tui.fleet.specs.sizes import WITH_WORKERS, divisors, nearby_divisors, plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.fleet.tuning.record import Knob, Resolved
 
@@ -149,12 +149,11 @@ def _same(knob: Knob, stands: Spec, spec: Spec, resolved: Resolved) -> bool:
         return stands.run.threads is None and spec.run.threads == resolved.threads
     if knob != "vec":
         return False
-    shared = ("split", "workers")
-    n_workers = spec.env.n_workers if spec.env.vec in shared else None
-    left_open = stands.env.vec == "auto" or (stands.env.vec in shared and stands.env.n_workers is None)
+    n_workers = spec.env.n_workers if spec.env.vec in WITH_WORKERS else None
+    left_open = stands.env.vec == "auto" or (stands.env.vec in WITH_WORKERS and stands.env.n_workers is None)
     if left_open:
         return (spec.env.vec, n_workers) == (resolved.vec, resolved.n_workers)
-    return spec.env.vec == stands.env.vec and spec.env.vec not in shared
+    return spec.env.vec == stands.env.vec and spec.env.vec not in WITH_WORKERS
 
 
 # How far a shape may be from the preset's: wider rollouts are faster for free only while each sample is learned from

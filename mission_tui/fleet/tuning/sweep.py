@@ -14,6 +14,7 @@ from mission_tui.fleet.bench.ratio import Pace, Ratio, noise_of, pace_of, ratios
 from mission_tui.fleet.bench.repeat import Side, incomparable
 from mission_tui.fleet.specs.assignment import alternatives, expand
 from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.sizes import WITH_WORKERS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, label_of
 from mission_tui.fleet.tuning.profile import SETTABLE, HostProfile, settings_of, task_of
@@ -74,7 +75,7 @@ def plan_sweep(own: Spec, sweeps: Sequence[str], given: Sequence[str] = ()) -> S
         if key.strip() in _OWN:
             raise UsageError(f"--sweep {key.strip()}: bench sets that itself; sweep what a speed depends on")
     said = {*keys, *(word.partition("=")[0].strip() for word in given)}
-    use_workers = "env.n_workers" in keys and "env.vec" not in said and own.env.vec not in ("split", "workers")
+    use_workers = "env.n_workers" in keys and "env.vec" not in said and own.env.vec not in WITH_WORKERS
     entrants, refused = [Candidate((), own)], list[Refused]()
     for combination in expand(sweeps):
         words = tuple(f"{it.key}={'none' if it.value is None else it.value.text}" for it in combination)

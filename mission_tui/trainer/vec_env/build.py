@@ -5,10 +5,11 @@ and not those of a wrapper.
 
 Where nobody wrote `env.vec` and `env.n_workers`, it is native where a batched form will do, else what is cheapest.
 Processes share environments evenly: the trainer and workers ("split"), or workers alone, for which the trainer waits.
-Those that compute get at most a core each; those that wait may be more, because
-waiting (for a simulator, for a socket) side by side costs no core. So a step is measured twice: time of the clock, and
-time of the processor within it. On 2 cores 64 environments that wait 10 ms make 195 steps/s on 2 workers, 1,480 on 16,
-2,600 on 32 and 3,400 on 64; 8 that compute 10 ms gain 1.82 x over one worker on 2, and 1.77 x on 4.
+Where so few processes cannot, the trainer steps all. Those that compute get at most a core each; those that wait may be
+more, because waiting (for a simulator, for a socket) side by side costs no core. So a step is measured twice: time of
+the clock, and time of the processor within it. On 2 cores 64 environments that wait 10 ms make 195 steps/s on 2
+workers, 1,480 on 16, 2,600 on 32 and 3,400 on 64; 8 that compute 10 ms gain 1.82 x over one worker on 2, and 1.77 x on
+4.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from mission_tui.envs.masks import MASKS, sampled
 from mission_tui.errors import PresetError, raised_by
 from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.fleet.specs.algorithm import discount_of
-from mission_tui.fleet.specs.sizes import divisors, nearby_divisors
+from mission_tui.fleet.specs.sizes import WITH_WORKERS, divisors, nearby_workers, shares_of
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
@@ -173,13 +174,13 @@ def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int
 
 def keep(env: EnvSpec, kind: VecKind, n_workers: int | None, cores: int) -> Choice:
     """What an earlier attempt resolved, as far as it still fits: a resume may have changed `n_envs`."""
-    reason = "as in the attempt before"
-    if kind not in ("split", "workers") or (kind == "split" and env.n_envs == 1):
-        return Choice("inline" if kind == "split" else kind, None, reason)
-    own = int(kind == "split")
-    wanted = env.n_workers or n_workers or cores - own
-    shares = [count for count in nearby_divisors(env.n_envs, wanted + own) if count > own]
-    return Choice(kind, shares[0] - own, reason)
+    if kind not in WITH_WORKERS:
+        return Choice(kind, None, "as in the attempt before")
+    most = env.n_workers or n_workers or cores - shares_of(kind, 0)
+    fitting = [count for count in nearby_workers(kind, env.n_envs, most) if count <= most]
+    if not fitting:
+        return Choice("inline", None, f"{env.n_envs} cannot be shared evenly by {shares_of(kind, most)} or fewer")
+    return Choice(kind, fitting[0], "as in the attempt before")
 
 
 def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
@@ -189,11 +190,10 @@ def cheapest(env: EnvSpec, cost: StepCost, cores: int) -> Choice:
     """
     n_envs, inline_s = env.n_envs, env.n_envs * cost.step_s
     kind: Literal["split", "workers"] = "split" if env.vec != "workers" and env.n_workers is None else "workers"
-    own = int(kind == "split")
+    own = shares_of(kind, 0)
     counts = [count - own for count in _shares(env, cost, cores) if count > own]
-    if not counts and env.vec == "auto":
-        return Choice("inline", None, f"{cost}" + _unshared(env, 1, cores))
-    counts = counts or [divisors(n_envs)[own] - own]
+    if not counts:
+        return Choice("inline", None, f"{cost}, on {cores} core(s)" + _unshared(env, 1, cores))
     times = {count: _seconds(n_envs, count, own, cost, cores) for count in counts}
     n_workers = next(count for count in counts if times[count] <= _AS_GOOD * min(times.values()))
     on = f"split with {n_workers}" if own else f"on {n_workers}"
@@ -378,9 +378,8 @@ def _workers(
 
 def _choice(env: EnvSpec, snapshot: Path | None, kept_kind: VecKind | None, kept_workers: int | None) -> Choice:
     cores = len(os.sched_getaffinity(0))
-    left_open = env.vec == "auto" or (
-        env.vec in ("split", "workers") and env.vec == kept_kind and env.n_workers is None
-    )
+    shared_as_before = env.vec in WITH_WORKERS and env.vec == kept_kind
+    left_open = env.vec == "auto" or (shared_as_before and env.n_workers is None)
     if kept_kind is not None and left_open and (kept_kind != "native" or native_refusal(env) is None):
         return keep(env, kept_kind, kept_workers, cores)
     return choose(env, EnvMaker(env, snapshot), cores)

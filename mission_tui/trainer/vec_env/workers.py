@@ -68,9 +68,9 @@ class WorkerLiveness:
         """When they were last asked, on the clock of `unstopped_s`."""
         return self._asked_s
 
-    def ask(self, indices: Collection[int]) -> None:
-        """These workers are asked now, and owe an answer each."""
-        self._asked_s = unstopped_s()
+    def ask(self, indices: Collection[int], usual_s: float) -> None:
+        """These workers are asked now, and owe an answer each, which usually takes them so long."""
+        self._asked_s, self.usual_s = unstopped_s(), usual_s
         for index in indices:
             self._asked[index] += 1
 
@@ -130,11 +130,14 @@ class WorkerPool:
         """Who of them is late and who is slow; for another thread, about once a second."""
         return self._liveness.sample(self.pids)
 
-    def send(self, messages: Mapping[int, bytes]) -> None:
-        """Send each worker its message. Raises `EnvError` when one is dead, for ever."""
+    def send(self, messages: Mapping[int, bytes], patience: Patience) -> None:
+        """Send each worker its message, to be received with the same `patience`.
+
+        Raises `EnvError` when one is dead, for ever.
+        """
         if self._broken is not None:
             raise self._broken
-        self._liveness.ask(messages)
+        self._liveness.ask(messages, patience.usual_s)
         try:
             for index, message in messages.items():
                 self._workers[index].send(message)
@@ -142,21 +145,20 @@ class WorkerPool:
             self._broken = error
             raise
 
-    def send_all(self, message: bytes) -> None:
+    def send_all(self, message: bytes, patience: Patience) -> None:
         """Send every worker the same."""
-        self.send(dict.fromkeys(range(len(self)), message))
+        self.send(dict.fromkeys(range(len(self)), message), patience)
 
-    def step_all(self) -> None:
+    def step_all(self, patience: Patience) -> None:
         """Ask every worker for a step. Raises `EnvError` when one is known to be dead."""
         if self._broken is not None:
             raise self._broken
-        self._liveness.ask(range(len(self)))
+        self._liveness.ask(range(len(self)), patience.usual_s)
         for worker in self._workers:
             worker.step()
 
     def receive(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
-        self._liveness.usual_s = patience.usual_s
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
         except EnvError as error:
@@ -265,13 +267,13 @@ class WorkersVecEnv(VecEnv):
         form = actions.dtype.str, actions.shape[1:]
         if form != self._form:
             self._shared_actions = self._arrays.actions(form, self.num_envs)
-            self.pool.send_all(frame(FORM, form))
+            self.pool.send_all(frame(FORM, form), self._calling)
             self.pool.receive(range(len(self.pool)), "form of the actions", self._calling)
             if self._own is not None:
                 self._own.form(form, self.num_envs)
             self._form = form
         self._shared_actions[...] = actions
-        self.pool.step_all()
+        self.pool.step_all(self._stepping)
         self._pending, self._masks_there = True, False
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -368,7 +370,7 @@ class WorkersVecEnv(VecEnv):
         }
         order, own_ask = list(asks), asks.pop(len(self.pool), None)
         # All are pickled before the first is sent: what cannot be must leave no worker waited for in vain.
-        self.pool.send({index: frame(CALL, ask) for index, ask in asks.items()})
+        self.pool.send({index: frame(CALL, ask) for index, ask in asks.items()}, self._calling)
         own = None if own_ask is None or self._own is None else self._did(partial(self._own.call, own_ask))
         answers: list[Any] = [None] * len(asked)
         for index, given in zip(order, self._heard(what, self._calling, own, asks), strict=True):

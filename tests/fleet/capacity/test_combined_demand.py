@@ -87,7 +87,7 @@ def test_threads_and_written_workers_count_as_cores() -> None:
         ({"vec": "auto", "id": "LunarLander-v3", "n_envs": 7}, 0),
         ({"vec": "split"}, 3),
         ({"vec": "split", "n_envs": 6}, 2),
-        ({"vec": "split", "n_envs": 7}, 6),
+        ({"vec": "split", "n_envs": 7}, 0),
         ({"vec": "split", "n_envs": 1}, 0),
         ({"vec": "split", "n_workers": 1}, 1),
     ],

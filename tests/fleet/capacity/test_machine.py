@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.capacity.machine import Machine, assess, estimate_memory, policy_parameters
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
@@ -98,6 +99,12 @@ def test_too_few_cores_warn_with_numbers() -> None:
     workers, environments, threads = assessment.warnings
     assert "env.n_workers = 8 on 2 core(s)" in workers
     assert "env.n_workers = 2 is as fast" in workers
+    (split, *_) = assess(spec(structs.replace(env, vec="split", n_workers=3)), LAPTOP).warnings
+    assert "env.n_workers = 1 is as fast" in split
+    (alone, *_) = assess(
+        spec(structs.replace(env, vec="split", n_workers=1)), structs.replace(LAPTOP, cores=1)
+    ).warnings
+    assert "env.vec = 'inline' is as fast" in alone
     assert "32 a core" in environments
     assert "2.0 x as long as on 4 cores" in environments
     assert "run.threads = 4" in threads
