@@ -11,6 +11,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -141,7 +142,7 @@ def _build(cls: type[T], table: object, source: str, key: str = "") -> T:
     """
     if not isinstance(table, Mapping):
         raise _misfit(source, key, "a table", table)
-    hints = get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)  # type: ignore[arg-type]
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in table:
         if name not in hints:
@@ -150,6 +151,12 @@ def _build(cls: type[T], table: object, source: str, key: str = "") -> T:
         if name not in table:
             raise PresetError(f"{source}: key '{_join(key, name)}' is missing")
     return cls(**{name: _convert(hints[name], table[name], source, _join(key, name)) for name in names})
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """What `cls` says of its fields; to work that out anew takes longer than to read the file."""
+    return get_type_hints(cls, include_extras=True)
 
 
 def _convert(hint: Any, value: object, source: str, key: str) -> object:

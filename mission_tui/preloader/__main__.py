@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import os
 import select
 import signal
@@ -28,12 +29,15 @@ from mission_tui.errors import EX_FAILED
 from mission_tui.keeper import __main__ as keeper
 from mission_tui.keeper.child import ForkedTrainer, fork_trainer
 from mission_tui.preloader import PADDING
-from mission_tui.preloader.becoming import become, draw_own_random_numbers, room_for_variables, take_environ
-from mission_tui.preloader.loading import changed, load, stamps
+from mission_tui.preloader.becoming import become, room_for_variables, take_environ
+from mission_tui.preloader.loading import Stamp, changed, load, stamps, use_huge_pages
 from mission_tui.process_name import call_process
 
 IDLE_S = 600.0
 LOOK_S = 30.0
+TOGETHER_S = 0.1
+"""Forks that follow one another as closely are of one launch, and of what was found on disk at its first."""
+
 LEAST_FREE_BYTES = 512 << 20
 MESSAGE_BYTES = 1 << 17
 _PR_SET_PDEATHSIG = 1
@@ -47,7 +51,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # While it loads it hears nothing: the kernel ends it with the supervisor. Forks are not asked to end with it.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    wanted = _Preloader(channel, room_for_variables()).serve()
+    preloader = _Preloader(channel, room_for_variables())
+    wanted = preloader.serve()
     if wanted is None:
         return 0
     asked, go, streams = wanted
@@ -61,7 +66,6 @@ def main() -> int:
     try:
         if "argv" in asked:
             return _be_short_process(asked)
-        draw_own_random_numbers()
         sys.argv[:] = ["mission_tui.keeper", asked["run_dir"], str(asked["attempt"])]
         _leave(keeper.main(fork_trainer))
     except ForkedTrainer as forked:
@@ -105,6 +109,9 @@ class _Preloader:
         self._short: dict[int, int] = {}
         self._retired = False
         self._wanted_at = time.monotonic()
+        self._compared_at = -math.inf
+        # Kept in forks too: to let go of thousands of stamps would copy the memory that they lie in.
+        self._loaded: dict[str, Stamp] = {}
 
     def serve(self) -> ForkRequest | None:
         """None when it is over; in a fork, what it is to be, its pipe and its streams."""
@@ -114,10 +121,11 @@ class _Preloader:
         # Collections while torch is imported find nothing and take a fifth of that time.
         gc.disable()
         read = load()
-        loaded = stamps()
+        self._loaded = stamps()
         gc.collect()
         gc.freeze()
         gc.enable()
+        use_huge_pages()
         if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
             self._say({"over": "what it has loaded began threads, and a process with threads cannot be forked"})
             return None
@@ -135,7 +143,7 @@ class _Preloader:
             if not message:
                 return None
             self._wanted_at = time.monotonic()
-            if path := changed(loaded):
+            if path := self._changed():
                 # Nothing is forked any more; it stays for those whose end only it can tell.
                 self._retired = True
                 self._say({"over": f"{path} is not what it was when it was loaded"})
@@ -151,6 +159,13 @@ class _Preloader:
             for descriptor in descriptors:
                 os.close(descriptor)
         return None
+
+    def _changed(self) -> str:
+        """A file that is not what it was when it was loaded; empty where all are."""
+        if self._wanted_at - self._compared_at < TOGETHER_S:
+            return ""
+        self._compared_at = self._wanted_at
+        return changed(self._loaded)
 
     def _forked(self, asked: Mapping[str, object]) -> int:
         pid = os.fork()

@@ -61,7 +61,7 @@ def draw_own_random_numbers() -> None:
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(int.from_bytes(os.urandom(4), "little"))
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(int.from_bytes(os.urandom(7), "little"))
+        torch.default_generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
     if (processes := sys.modules.get("multiprocessing.process")) is not None:
         processes.current_process().authkey = os.urandom(32)
 
@@ -76,12 +76,17 @@ def _close_as_exec_does() -> None:
 
 def take_environ(environ: Mapping[str, str]) -> None:
     """Have these variables and no others, also for whoever reads `/proc/PID/environ`."""
-    os.environ.clear()
-    os.environ.update(environ)
+    for name in os.environ.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update({name: value for name, value in environ.items() if os.environ.get(name) != value})
     start, end = _environ_region()
     text = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environ.items())
     if len(text) <= end - start:
-        ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
+        # No more of the room than holds variables now: what is written over is copied, in a fork.
+        behind = start
+        while behind < end and (variable := ctypes.string_at(behind)):
+            behind += len(variable) + 1
+        ctypes.memmove(start, text.ljust(behind - start, b"\0"), max(len(text), behind - start))
 
 
 def _environ_region() -> tuple[int, int]:

@@ -6,11 +6,13 @@ a fork of a process with threads is a process in which locks stay taken for ever
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from mission_tui.preloader import ONES_OWN
 
@@ -27,6 +29,9 @@ MODULES = (
 )
 
 
+_MADV_COLLAPSE = 25
+
+
 def load() -> tuple[str, ...]:
     """Import everything; the names of the variables that Python code asked for meanwhile."""
     with _recording() as names:
@@ -37,24 +42,39 @@ def load() -> tuple[str, ...]:
 
 
 def _rehearse() -> None:
-    """Load what torch imports on first use; without `backward`, which may start threads where there is a GPU."""
-    import safetensors.torch
+    """Load what is imported on first use, and find out what is the same for every trainer: forks know it already."""
     import torch
 
-    from mission_tui.trainer.torch_compiler import use_plain_optimizers
+    from mission_tui.envs.config import load_mission
+    from mission_tui.trainer.building.effective import find_facts
+    from mission_tui.trainer.torch_compiler import load_without_backward, use_plain_optimizers
 
     torch.set_num_threads(1)
     use_plain_optimizers()
-    parameter = torch.nn.Parameter(torch.zeros(1))
-    parameter.grad = torch.zeros(1)
-    optimizer = torch.optim.Adam([parameter])
-    torch.nn.utils.clip_grad_norm_([parameter], 1.0)
-    optimizer.step()
-    optimizer.zero_grad()
-    optimizer.load_state_dict(optimizer.state_dict())
-    safetensors.torch.load(safetensors.torch.save({"parameter": parameter.detach()}))
+    load_without_backward()
+    find_facts()
+    load_mission()
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise RuntimeError("a GPU library was initialised while loading, and cannot be used after a fork")
+
+
+def use_huge_pages() -> None:
+    """Gather what was loaded into huge pages: a fork then copies a hundred entries of a page table and not 35,000,
+    which takes half the time. A kernel that cannot do it (before 6.1) leaves everything as it is.
+    """
+    try:
+        size = int(Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text())
+        regions = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    except (OSError, ValueError):
+        return
+    madvise = ctypes.CDLL(None, use_errno=True).madvise
+    for addresses, access, _offset, _device, inode, *name in regions:
+        if access != "rw-p" or inode != "0" or name not in ([], ["[heap]"]):
+            continue
+        start, end = (int(address, 16) for address in addresses.split("-"))
+        for page in range(-(-start // size) * size, end - size + 1, size):
+            # Refused where there is nothing yet, or no such page is free.
+            madvise(ctypes.c_void_p(page), ctypes.c_size_t(size), _MADV_COLLAPSE)
 
 
 @contextmanager

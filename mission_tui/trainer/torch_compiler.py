@@ -28,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 160
 
 
+@functools.cache
 def use_plain_optimizers() -> None:
     """Make torch's optimizers work without ``torch._dynamo`` and without a GPU's driver; the numbers stay the same.
 
@@ -53,12 +54,19 @@ def _ask_nobody(_optimizer: Optimizer) -> None:
 
 def load_everything() -> None:
     """One gradient step and one saved tensor, thrown away: torch and safetensors import on first use what it takes."""
+    load_without_backward()
+    (th.nn.Parameter(th.zeros(1)) * 1.0).sum().backward()  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def load_without_backward() -> None:
+    """All of it that starts no thread: where there is a GPU, `backward` may. A fork of who did it has it done."""
     parameter = th.nn.Parameter(th.zeros(1))
+    parameter.grad = th.zeros(1)
     optimizer = th.optim.Adam([parameter])
-    optimizer.zero_grad()
-    (parameter * 1.0).sum().backward()  # type: ignore[no-untyped-call]
     th.nn.utils.clip_grad_norm_([parameter], 1.0)
     optimizer.step()
+    optimizer.zero_grad()
     optimizer.load_state_dict(optimizer.state_dict())
     safetensors.torch.load(safetensors.torch.save({"parameter": parameter.detach()}))
 

@@ -244,6 +244,35 @@ def test_optimizers_without_the_compiler_compute_the_same(loaded: Loaded) -> Non
     assert loaded.fork(DESCEND, "eager") == loaded.fork(DESCEND, "torch") != ""
 
 
+FORKED = """
+import sys
+from mission_tui.trainer.building.effective import find_facts, loaded_modules
+from tests.trainer.harness import spec_with
+
+sys.path.append(sys.argv[1])
+import early
+find_facts()
+import late
+named = spec_with(env={"wrappers": ["gymnasium.wrappers:TimeAwareObservation"]})
+for spec in (spec_with(), named):
+    known = {name: (module.file, module.sha256) for name, module in loaded_modules(spec).modules.items()}
+    assert {"early", "late"} <= known.keys()
+    assert ("gymnasium.wrappers" in known) == (spec is named)
+    # Asked as in a process that was not forked, and so found nothing out before.
+    import mission_tui.trainer.building.effective as effective
+    before, effective._loaded_before = effective._loaded_before, effective._Loaded()
+    assert known == {name: (module.file, module.sha256) for name, module in loaded_modules(spec).modules.items()}
+    effective._loaded_before = before
+"""
+
+
+def test_a_fork_records_what_was_loaded_before_it_and_since(loaded: Loaded, tmp_path: Path) -> None:
+    """The files of the person's own, and of packages that the preset names: all, and each once."""
+    for name in ("early", "late"):
+        (tmp_path / f"{name}.py").write_text(f"NAME = {name!r}\n", encoding="utf-8")
+    loaded.fork(FORKED, str(tmp_path))
+
+
 def test_what_is_loaded_before_a_fork_asks_no_driver(loaded: Loaded) -> None:
     """Where torch is built for CUDA, its optimizers ask at each step whether there is a GPU: the driver begins a thread
     then, and a process with threads is never forked.

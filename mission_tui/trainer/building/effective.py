@@ -12,10 +12,14 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
+from itertools import chain, takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -42,17 +46,43 @@ MOST_MODULES, MOST_BYTES = 500, 64 << 20
 """More than this is no longer the person's own code; the first ones count, and no more is read."""
 
 _LENT = frozenset({"mission_tui", "msgspec", "tomli_w", "safetensors", "psutil"})
+_version = cache(version)
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """Modules and their files, by package, and apart those that are of no library; `newest` was loaded last."""
+
+    newest: str = ""
+    by_package: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    own: list[tuple[str, str]] = field(default_factory=list)
+
+
+_loaded_before = _Loaded()
+
+
+def find_facts() -> None:
+    """Find out what is the same in every fork of this process. To look at two thousand modules is quickly done, but a
+    fork copies each page of memory that it looks at.
+    """
+    versions("ppo")
+    _processor()
+    _loaded_before.newest = next(reversed(sys.modules))
+    for name, file in _files(list(sys.modules.items())):
+        _loaded_before.by_package.setdefault(name.partition(".")[0], []).append((name, file))
+        if not is_library(file):
+            _loaded_before.own.append((name, file))
 
 
 def versions(algo: str) -> dict[str, str]:
     """Versions of everything that a number of `algo` can depend on, and how its small networks are computed."""
     other = other_algorithm(algo)
-    contrib = {} if algo == "ppo" or (other is not None and not other.borrowed) else {"sb3_contrib": version(CONTRIB)}
+    contrib = {} if algo == "ppo" or (other is not None and not other.borrowed) else {"sb3_contrib": _version(CONTRIB)}
     return contrib | {
         "python": platform.python_version(),
         "torch": th.__version__,
-        "stable_baselines3": version("stable-baselines3"),
-        "gymnasium": version("gymnasium"),
+        "stable_baselines3": _version("stable-baselines3"),
+        "gymnasium": _version("gymnasium"),
         "numpy": np.__version__,
         "mission_tui": mission_tui.__version__,
         "kernels": instruction_set(),
@@ -70,6 +100,7 @@ def machine_facts(device: str) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
+@cache
 def _processor() -> str:
     with suppress(OSError):
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE)
@@ -207,7 +238,7 @@ def loaded_modules(spec: Spec) -> LoadedModules:
     """The modules that lie neither in the standard library nor in site-packages, and those that the task names."""
     found: dict[str, LoadedModule] = {}
     left = MOST_BYTES
-    for name, file in sorted(_own(spec)):
+    for name, file in sorted(set(_own(spec))):
         with suppress(OSError):
             left -= file.stat().st_size
             if left < 0 or len(found) == MOST_MODULES:
@@ -217,12 +248,25 @@ def loaded_modules(spec: Spec) -> LoadedModules:
 
 
 def _own(spec: Spec) -> Iterator[tuple[str, Path]]:
-    ours = f"{Path(mission_tui.__file__).parent}/"
     named = {word.partition(":")[2] for word in sources_of(spec)}
-    for name, module in list(sys.modules.items()):
-        top, file = name.partition(".")[0], getattr(module, "__file__", None)
-        # The trainer's own main module has a second name where a process is started by `multiprocessing`.
-        if not isinstance(file, str) or top in _LENT or name == "__main__" or file.startswith(ours):
-            continue
-        if top in named or not is_library(file):
+    before = (_loaded_before.own, *(_loaded_before.by_package.get(package, ()) for package in named))
+    for name, file in chain(_files(_loaded_since()), *before):
+        if name.partition(".")[0] in named or not is_library(file):
             yield name, Path(file)
+
+
+def _loaded_since() -> Iterator[tuple[str, ModuleType]]:
+    """The modules that were loaded since the facts were found; all where they never were."""
+    for name in list(takewhile(lambda name: name != _loaded_before.newest, reversed(sys.modules))):
+        yield name, sys.modules[name]
+
+
+def _files(modules: Iterable[tuple[str, ModuleType]]) -> Iterator[tuple[str, str]]:
+    """Names and files of those that are neither this package's nor lent by it to a foreign interpreter."""
+    ours = f"{Path(mission_tui.__file__).parent}/"
+    for name, module in modules:
+        file = getattr(module, "__file__", None)
+        # The trainer's own main module has a second name where a process is started by `multiprocessing`.
+        if not isinstance(file, str) or name.partition(".")[0] in _LENT or name == "__main__" or file.startswith(ours):
+            continue
+        yield name, file
