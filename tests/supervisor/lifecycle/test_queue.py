@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -315,6 +316,7 @@ def test_a_run_in_line_is_moved(idle_sim: SimulatedLab, limits: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("MISSION_TUI_PRELOAD") == "always", reason="a forked stub has torch's memory too")
 def test_what_was_seen_of_a_run_is_believed_of_the_next(idle_lab: Lab, tmp_path: Path) -> None:
     """The stub takes far less than the arithmetic says: once that was seen, one like it fits, and later too."""
     limits = limits_of(idle_lab, tmp_path)
