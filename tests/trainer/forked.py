@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mission_tui import forks
 from tests.waiting import until
 
 Main = Callable[[list[str]], int]
@@ -93,6 +94,9 @@ def _fork(main: Main, words: Sequence[str], streams: Sequence[Any]) -> int:
     code = 70
     try:
         _warn_as_ever()
+        # A training may have been tried in the test's own process, and guards it since.
+        forks._guarded.clear()
+        forks.FORKED.clear()
         for descriptor, stream in enumerate(streams):
             os.dup2(stream.fileno(), descriptor)
         sys.stdin = os.fdopen(0, closefd=False)
