@@ -103,6 +103,15 @@ def test_values_that_miss_by_one_reward_only_look_no_step_ahead() -> None:
     assert said(flat(length=20.0, level=0.03, loss=0.02, ev=0.0)).changes == []
 
 
+def test_targets_that_vary_as_rewards_do_look_no_step_ahead() -> None:
+    """Each step pays about -15. What values are to say varies by 11, by 60 with a horizon, by 2 if normalised."""
+    near = said(flat(length=40.0, level=-600.0, loss=65.0, ev=0.47))
+    assert [severity for _, severity in near.changes] == ["warning"]
+    assert "as with a gamma near 0" in near.words[0].sentence
+    assert said(flat(length=40.0, level=-600.0, loss=2000.0, ev=0.47)).changes == []
+    assert said(flat(length=40.0, level=-600.0, loss=2.0, ev=0.47)).changes == []
+
+
 def test_targets_that_are_all_alike_hold_no_next_value() -> None:
     """SB3's nan, also while the mean return stays where it is: with any horizon no two targets are the same."""
     still = flat(level=0.0, ev=math.nan)

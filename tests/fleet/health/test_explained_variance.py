@@ -129,7 +129,7 @@ SPEC = Spec(preset="p", env=EnvSpec(id="X", n_envs=1), run=RunSpec(total_timeste
             False,
             400.0,
             "miss returns by about 20 (root of the value loss), and rewards are not",
-            "env.normalize={ obs = false, reward = true }",
+            None,
         ),
         ({"gamma": 0.999}, True, 0.1, "gamma 0.999 looks 1,000 steps ahead", "ppo.gamma=0.99"),
         ({}, True, 0.1, "rewards are normalised; gamma 0.99 looks 100 steps ahead", "ppo.vf_coef=1"),
