@@ -258,8 +258,7 @@ About half of the false warnings and criticals of before (14 of 29, 9 of 18) wer
 their leaving.
 
 Since then `explained-variance` sees in a log that targets vary as single rewards do, changed by `inventory`, `pricing`
-and `queue`, and names no setting where values once explained the returns. The lists above had been read; no run of
-this half came out otherwise."""
+and `queue`. The lists above had been read; no run of this half came out otherwise."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

@@ -33,7 +33,8 @@ OF_REWARDS, AT_FIRST = 1.5, 5.0
 PERFECT = 0.99
 OF_ONE_REWARD = 0.1
 """Mean square rewards that values of single rewards miss by, measured: 1e-3; values that look ahead 0.7."""
-NORMALIZED, LEAST_SHARE = 20.0, 1e-6
+LEAST_SHARE = 1e-6
+NORMALIZED = 20.0
 """Variance that targets of normalised rewards do not have: it is about 1, and was seen up to 4.4."""
 VARY = 1.3
 """Spread of the targets in mean rewards, measured: at a gamma of 0 at most 1, else at least 1.95."""
@@ -105,7 +106,7 @@ class ValueHorizon:
         if self._gamma is not None:
             return self._gamma <= NEAR
         seen = len(self._looks) == LOOKS
-        near = self._of_single_rewards or self._perfect or self._vary_as_rewards if seen and not risen else False
+        near = seen and not risen and (self._of_single_rewards or self._perfect or self._vary_as_rewards)
         return self._same.on or near
 
     @property
@@ -128,7 +129,7 @@ class ValueHorizon:
         """
         variance = statistics.median(loss / max(1.0 - explained, LEAST_SHARE) for loss, _, explained in self._looks)
         reward = statistics.median(reward for _, reward, _ in self._looks)
-        return variance > NORMALIZED and variance < VARY * VARY * reward * reward
+        return NORMALIZED < variance < VARY * VARY * reward * reward
 
     @property
     def _of_single_rewards(self) -> bool:

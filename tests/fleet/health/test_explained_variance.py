@@ -147,14 +147,14 @@ def test_cause_and_advice_follow_the_settings(
     assert not words.advice_set or change(spec, words.advice_set) != spec
 
 
-def test_values_that_were_good_lack_no_setting() -> None:
-    """The same settings taught them once: it is asked what has changed since, and nothing is to be set."""
+def test_values_that_were_good_say_until_when() -> None:
+    """The same settings taught them once, so the cause asks first what has changed since."""
     words = explained([0.8] * 100 + [-0.7] * 60, value_loss=400.0).words[-1]
-    assert words.advice_set == ()
-    assert words.advice == (
+    assert words.cause.startswith(
         "values explained returns until about update 100 (median 0.8 at best): look at what has changed since in what "
-        "the environment pays and shows"
+        "the environment pays and shows; values miss returns by about 20"
     )
+    assert "explained returns until" not in explained([0.0] * 150).words[-1].cause
 
 
 def test_absurd_values_are_survived() -> None:
