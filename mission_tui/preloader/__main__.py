@@ -30,7 +30,7 @@ from mission_tui.keeper import __main__ as keeper
 from mission_tui.keeper.child import ForkedTrainer, fork_trainer
 from mission_tui.preloader import PADDING
 from mission_tui.preloader.becoming import become, room_for_variables, take_environ
-from mission_tui.preloader.loading import Stamp, changed, load, stamps, use_huge_pages
+from mission_tui.preloader.loading import Stamp, changed, load, settle_memory, stamps
 from mission_tui.process_name import call_process
 
 IDLE_S = 600.0
@@ -125,7 +125,7 @@ class _Preloader:
         gc.collect()
         gc.freeze()
         gc.enable()
-        use_huge_pages()
+        settle_memory()
         if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
             self._say({"over": "what it has loaded began threads, and a process with threads cannot be forked"})
             return None
