@@ -79,7 +79,7 @@ class Success:
     def solved(self) -> bool:
         """Whether the environment itself says so; what it does not say is not known, and not solved."""
         threshold, smooth = self._context.settings.reward_threshold, self._context.returns.smooth
-        if threshold is not None and smooth is not None and smooth >= threshold:
+        if threshold is not None and smooth is not None and smooth >= threshold and not self._falls:
             return True
         if self._success_rate is not None and self._success_rate >= SOLVED_SHARE:
             return True
@@ -100,7 +100,7 @@ class Success:
         """Whether the smoothed return stands near its best, and the best clearly above the first returns."""
         returns = self._context.returns
         smooth, best = returns.smooth, returns.best
-        if smooth is None or best is None or returns.latest is None or not self._first:
+        if smooth is None or best is None or returns.latest is None or not self._first or self._falls:
             return False
         gain = best - self._start
         # The smoothed return lags behind one that has come back by more than its own error.
@@ -127,13 +127,14 @@ class Success:
         returns = self._context.returns
         if self.solved or not self.gained or returns.smooth is None or returns.best is None:
             return self.solved
-        return returns.smooth - self._start >= HALF_WAY * (returns.best - self._start) and not self.shortfall
+        half = returns.smooth - self._start >= HALF_WAY * (returns.best - self._start)
+        return half and not self._falls and not self.shortfall
 
     @property
     def rises_now(self) -> bool:
         """Whether the return has found new bests lately and stands at the newest: what is done to it does it good."""
         returns = self._context.returns
-        if returns.smooth is None or returns.best is None or not self._first:
+        if returns.smooth is None or returns.best is None or not self._first or self._falls:
             return False
         return self._rising() and returns.smooth - self._start >= CEILING_SHARE * (returns.best - self._start)
 
@@ -148,13 +149,16 @@ class Success:
         if smooth is None or best is None or len(self._recent) < LOOKS or self.shortfall:
             return False
         gain = best - self._start
-        if not smooth - self._start >= CEILING_SHARE * gain > 0.0:
+        if self._falls or not smooth - self._start >= CEILING_SHARE * gain > 0.0:
             return False
         return max(self._recent) - min(self._recent) <= CEILING_RANGE * gain
 
     @property
     def complaint(self) -> str:
         """What is poor, in words that go on a sentence about something else."""
+        if not self.shortfall and self._falls:
+            newest = self._context.returns.newest
+            return f"the newest {newest.COUNT} episodes have lost {newest.share_lost:.0%} of what was gained"
         return self.shortfall or "the return is neither rising nor near its best"
 
     @property
@@ -172,6 +176,11 @@ class Success:
             return "almost no episode succeeds" if self._success_rate < NOTHING_SHARE else ""
         lost = self._winnable and self._ended >= EPISODES and self._won < NOTHING_SHARE * self._ended
         return "almost no episode is won" if lost else ""
+
+    @property
+    def _falls(self) -> bool:
+        """Whether the newest episodes have lost half of what was gained, be their mean with older ones as it may."""
+        return self._context.returns.newest.share_lost >= HALF_WAY
 
     def _rising(self) -> bool:
         if not self._bests:

@@ -197,8 +197,11 @@ class HealthJudge:
         if judged is None:
             rules = tuple(rule for rule in rules if rule.id in OF_EVERY_ROW)
         else:
-            row = judged
-            self._returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, self._ended_since(row))
+            row, returns = judged, self._returns
+            mean = row.metrics.get("rollout/ep_rew_mean")
+            if self._other is None:
+                returns.newest.update(row.update, mean, returns.sampled, returns.lengths)
+            returns.update(mean, row.episodes, self._ended_since(row))
             self._dead = self._is_dead(row)
         for rule in rules:
             severity = rule.judge(row)

@@ -9,6 +9,8 @@ import math
 import statistics
 from array import array
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from collections.abc import Sequence
 from itertools import pairwise
 
 from mission_tui.fleet.windows import Numbers
@@ -20,9 +22,13 @@ NOISE_WINDOW = 100
 TREND_WINDOW, TREND_FEWEST = 32, 16
 SMOOTHING = 0.2
 FLAT_SHARE = 0.05
-MOST_EPISODES = 1_000_000
+MOST_EPISODES = LONGEST = 1_000_000
 MOST_REPEATS = 10
 """Rows without a new episode that lie between two bursts of endings; a mean that stays for longer does so by itself."""
+
+FEW_UPDATES = 24
+"""Updates whose episodes a mean remembers, from which on the newest of them are looked at by themselves."""
+SURE_ERRORS = 4.0
 
 
 def trend_warm_up(budget: int | None) -> int:
@@ -61,13 +67,82 @@ class Quantiles:
         return self._kept[self._order[round(share * (len(self._order) - 1))]] if self._order else None
 
 
+class NewestEpisodes:
+    """The newest 20 episodes, for where the mean of the last hundred is mostly of old ones.
+
+    Where episodes are long an update ends few of them, and what is lost today shows in their mean in fifty updates.
+    Followed here is the mean return of a step's episode: each counts as long as it was, because those that fail are
+    over first and would be most of the newest. `mean` is the present one, NaN before there is one, `peak` the best,
+    reached at update `peak_update`, and `base` the lowest of before that, which may be that of the last hundred.
+    """
+
+    COUNT = 20
+
+    def __init__(self, most: int) -> None:
+        self._most, self._count = most, 0
+        self._updates: deque[tuple[int, Sequence[float], Sequence[int]]] = deque()
+        self._lowest = self._error = self._peak_error = math.nan
+        self.mean = self.peak = self.base = math.nan
+        self.peak_update = 0
+
+    def update(self, update: int, mean: float | None, returns: Sequence[float], lengths: Sequence[int]) -> None:
+        """Take in the mean of the last hundred and the returns and lengths of the episodes that ended in `update`."""
+        if mean is not None and not mean >= self._lowest and math.isfinite(mean):
+            self._lowest = mean
+        if not returns or len(lengths) != len(returns):
+            return
+        self._updates.append((update, returns, lengths))
+        self._count += len(returns)
+        while self._count - len(self._updates[0][1]) >= self._most:
+            self._count -= len(self._updates.popleft()[1])
+        if self._says_more:
+            self._follow(update)
+
+    @property
+    def share_lost(self) -> float:
+        """The share of what was gained that they have lost; 0 where chance may have made it, and where updates end so
+        many episodes that the mean of the last hundred says it as soon.
+        """
+        if not self._says_more or self._count < 2 * self.COUNT:
+            return 0.0
+        gain, fall = self.peak - self.base, self.peak - self.mean
+        surely = fall > SURE_ERRORS * math.hypot(self._peak_error, self._error)
+        return fall / gain if surely and gain > 0.0 else 0.0
+
+    @property
+    def _says_more(self) -> bool:
+        """Whether the hundred are of many updates."""
+        return self._count >= self.COUNT and self._updates[-1][0] - self._updates[0][0] >= FEW_UPDATES
+
+    def _follow(self, update: int) -> None:
+        newest: list[tuple[float, float]] = []
+        for _, returns, lengths in reversed(self._updates):
+            told = zip(reversed(returns), reversed(lengths), strict=True)
+            newest += [(value, min(max(1.0, length), LONGEST)) for value, length in told if math.isfinite(value)]
+            if len(newest) >= self.COUNT:
+                break
+        del newest[self.COUNT :]
+        steps = sum([length for _, length in newest])
+        mean = sum([length * value for value, length in newest]) / max(1.0, steps)
+        if len(newest) < self.COUNT or not math.isfinite(mean):
+            return
+        self.mean = mean
+        away = [length * (value - mean) / steps for value, length in newest]
+        self._error = math.hypot(*away) * math.sqrt(self.COUNT / (self.COUNT - 1))
+        if not mean >= self._lowest:
+            self._lowest = mean
+        if not mean < self.peak:
+            self.peak, self.base, self._peak_error = mean, self._lowest, self._error
+            self.peak_update = update
+
+
 class Returns:
     """Takes in the mean return after each update.
 
     `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
     episodes of this attempt alone, and true where nobody knows how many have ended; `warm` is whether trends may be
     judged: the warm-up is over and the window filled. `sampled` and `lengths` are the returns and lengths of those
-    episodes that ended in the row that is judged and were sampled.
+    episodes that ended in the row that is judged and were sampled, `newest` the newest of them in all.
     """
 
     def __init__(self, warm_up: int, stats_window: int) -> None:
@@ -94,6 +169,7 @@ class Returns:
         self.best: float | None = None
         self.sampled: tuple[float, ...] = ()
         self.lengths: tuple[int, ...] = ()
+        self.newest = NewestEpisodes(stats_window)
 
     def update(self, mean: float | None, episodes: int, ended: float = 0.0) -> None:
         """Take in one update: its mean return, if it said one, and how many episodes ended in it.

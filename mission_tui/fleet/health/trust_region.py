@@ -173,13 +173,15 @@ class StepGravity:
         """Information while the return rises, stays near its best, or holds still at it with nothing left to be gained.
 
         Being near it does not excuse very large ones: a return that sways there may be on its way down. They are
-        critical only where half of what was gained, or all that could have been, is not there.
+        critical only where half of what was gained, or all that could have been, is not there. A task that its
+        environment calls solved at once has no way up by which to tell its best.
         """
         if self._success.rises_now or self._success.at_ceiling:
             return "info"
         if very_large:
             return "critical" if self._stagnant.on and not self._success.holds else "warning"
-        return "warning" if self._returns.warm and not self._success.near_best else "info"
+        well = self._success.solved or self._success.near_best
+        return "warning" if self._returns.warm and not well else "info"
 
 
 def _u(row: Row, radius: float) -> float | None:

@@ -74,6 +74,7 @@ def watch(
         steps = row.timesteps
         if isinstance(row, SampledRow):
             returns.sampled, returns.lengths = row.returns, row.lengths
+            returns.newest.update(row.update, row.metrics.get("rollout/ep_rew_mean"), row.returns, row.lengths)
         severity = rule.judge(row)
         if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
             watched.words.append(rule.explain(severity))

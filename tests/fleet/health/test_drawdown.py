@@ -6,12 +6,13 @@ import random
 
 import pytest
 
+from mission_tui.fleet.health.returns import NewestEpisodes
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.drawdown import Drawdown
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import DrawdownLimits, Limits
-from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
+from tests.fleet.health.one_rule import ABSENT, TRACES, SampledRow, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 
 RISE = [float(number) for number in range(101)]
@@ -80,6 +81,62 @@ def test_updates_without_a_return_are_passed_over() -> None:
     odd += [Row(1, 1, 1, {"rollout/ep_rew_mean": float("inf")})]
     watched = watch(Drawdown, [*falling, *odd * 20])
     assert set(watched.severities[-80:]) == {"critical"}
+
+
+def long_episodes(returns: list[float], each: int = 1, lengths: list[int] | None = None) -> list[Row]:
+    """`each` episodes of `returns` an update, with the mean of the last hundred as SB3 has it."""
+    lengths = lengths or [1000] * len(returns)
+    found: list[Row] = []
+    for number, start in enumerate(range(0, len(returns), each), start=1):
+        window, ended = returns[: start + each][-100:], tuple(returns[start : start + each])
+        metrics = {"rollout/ep_rew_mean": sum(window) / len(window)}
+        long = tuple(lengths[start : start + each])
+        found.append(SampledRow(1, number, number * 1000, metrics, episodes=each, returns=ended, lengths=long))
+    return found
+
+
+def test_a_fall_of_long_episodes_is_seen_before_their_mean_shows_it() -> None:
+    """An episode an update: after 45 bad ones the mean of a hundred has half of the gain yet, the newest have none."""
+    course = noisy([*RISE, *[100.0] * 100, *[0.0] * 45], 3.0)
+    watched = watch(Drawdown, long_episodes(course))
+    [(severity, first, _)] = watched.incidents
+    assert severity == "critical"
+    assert 201 + 15 < first < 201 + 30
+    assert watched.words[0].sentence.startswith("the return of the newest 20 episodes fell from 10")
+    assert watched.words[0].sentence.endswith("is lost, and the mean with older ones hides it")
+    assert "from before update 1" in watched.words[0].advice
+    assert watch(Drawdown, rows([row.metrics["rollout/ep_rew_mean"] for row in long_episodes(course)])).incidents == []
+
+
+def test_ten_bad_episodes_are_no_fall() -> None:
+    """Half of the newest twenty; nor is what a hundred noisy ones wander by."""
+    assert (
+        watch(Drawdown, long_episodes(noisy([*RISE, *[100.0] * 100, *[0.0] * 10, *[100.0] * 60], 3.0))).incidents == []
+    )
+    assert watch(Drawdown, long_episodes(noisy([50.0] * 300, 30.0))).incidents == []
+
+
+def test_where_many_episodes_end_in_an_update_their_mean_says_it_as_soon() -> None:
+    """The newest are looked at by themselves once a hundred last for 24 updates."""
+
+    def lost(each: int) -> float:
+        newest = NewestEpisodes(100)
+        for number, value in enumerate([*RISE, *[100.0] * 20, *[0.0] * 20]):
+            newest.update(number, value, [value] * each, [1000] * each)
+        return newest.share_lost
+
+    assert lost(1) > 0.99
+    assert lost(4) > 0.99
+    assert lost(5) == 0.0
+
+
+def test_episodes_that_fail_are_over_first_and_count_for_their_steps() -> None:
+    """Six of seven fail at once and the seventh goes on for long: of the steps that were taken most were good ones."""
+    course, lengths = [*RISE, *[100.0] * 100], [1000] * 201
+    for _ in range(6):
+        course, lengths = [*course, *[0.0] * 6, 100.0], [*lengths, *[50] * 6, 1000]
+    assert watch(Drawdown, long_episodes(course, lengths=lengths)).incidents == []
+    assert watch(Drawdown, long_episodes(course)).incidents != []
 
 
 def test_large_steps_are_blamed_where_there_were_some() -> None:

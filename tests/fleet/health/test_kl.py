@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import Metric, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, Metric, TrainingStarted, UpdateDone
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
@@ -128,6 +128,32 @@ def test_a_return_that_holds_still_at_its_best_is_no_trouble() -> None:
     assert {finding.severity for finding in judged(lines)} == {"info"}
     sway = [update(n, approx_kl=0.5, clip_range=0.2, ret=13.5 - 2.0 * (n % 2)) for n in range(201, 241)]
     assert judged([*lines, *sway])[-1].severity == "warning"
+
+
+@pytest.mark.parametrize(("threshold", "severities"), [(90.0, {"info"}), (200.0, {"info", "warning"})])
+def test_a_task_that_is_solved_at_once_has_no_way_up_by_which_to_tell_its_best(
+    threshold: float, severities: set[str]
+) -> None:
+    """Updates of 3 times the safe KL at a return of 92 from the first on, by what the environment calls solved."""
+    judge = judge_of(HARD)
+    judge.started(TrainingStarted(seq=1, attempt=1, t=1.0, reward_threshold=threshold))
+    sway = [update(n, approx_kl=0.06, clip_range=0.2, ret=92.0 + (n % 3)) for n in range(1, 150)]
+    assert {finding.severity for line in sway for finding in judge.update(line)} == severities
+
+
+def test_a_mean_of_old_episodes_excuses_nothing_once_the_newest_have_fallen() -> None:
+    """An episode an update: their mean rises on for fifty updates after the policy is lost, large steps and all."""
+    course = [float(min(n, 100)) for n in range(120)] + [0.0] * 40
+    lines = []
+    for n, value in enumerate(course, start=1):
+        mean = sum(course[max(0, n - 100) : n]) / min(n, 100)
+        line = update(n, approx_kl=0.06 if n > 60 else 0.01, clip_range=0.2, ret=mean)
+        lines.append(msgspec.structs.replace(line, episodes=Episodes(n=1, r=(value,), l=(1000,))))
+    said = [(finding.severity, finding.last_update) for finding in judged(lines) if finding.rule == "kl-persistent"]
+    assert [severity for severity, _ in said] == ["info", "warning"]
+    assert 120 + 8 < said[1][1] < 120 + 20
+    without = [msgspec.structs.replace(line, episodes=Episodes()) for line in lines[:150]]
+    assert [finding.severity for finding in judged(without) if finding.rule == "kl-persistent"] == ["info"]
 
 
 def test_a_critical_incident_calms_down_before_it_clears() -> None:

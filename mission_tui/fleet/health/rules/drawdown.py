@@ -5,12 +5,16 @@ smoothed return before the peak. Gains that noise alone could make are passed ov
 what the mean return changes by from one update to the next, and against its standard error, because a mean over 100
 episodes wanders far in small steps. Half of such a gain is enough to fall from by a whole one. The mean of the first
 few episodes is no peak to fall from.
+
+Where episodes are long, and that mean is of the last fifty updates, the newest 20 are looked at as well: of them three
+quarters of the gain must be lost, since a policy may fail a few times and go on.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
@@ -22,7 +26,23 @@ from mission_tui.fleet.windows import Numbers, Window
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
+NEWEST_LOST = 0.75
 STEPS_SEEN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Fall:
+    """What fell, from which peak at which update, to where, and the share of the gain since `base` that is lost; what
+    else there is to say.
+    """
+
+    of: str
+    peak: float
+    peak_update: int
+    base: float
+    now: float
+    share_lost: float
+    tail: str = ""
 
 
 class Drawdown(Rule):
@@ -52,6 +72,8 @@ class Drawdown(Rule):
             limits, lost = self._limits, self._share_lost()
             if lost > limits.warning and not self._gain_is_real():
                 lost = 0.0
+            if (lately := self.context.returns.newest.share_lost) >= NEWEST_LOST:
+                lost = max(lost, lately)
             calm = lost < limits.leave
             self._lost.update(over=lost > limits.warning, calm=calm)
             self._nearly_all.update(over=lost > limits.critical, calm=calm)
@@ -68,22 +90,31 @@ class Drawdown(Rule):
         """The peak, what is left of it, and how large the steps were that led away from it."""
         limits, row = self._limits, self._row
         critical = severity == "critical"
-        level = self._peak - (limits.critical if critical else limits.warning) * (self._peak - self._base)
+        fall = self._fall()
+        level = fall.peak - (limits.critical if critical else limits.warning) * (fall.peak - fall.base)
         cause, remedy, assignments = self._steps.blame()
         latest = [row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))}] if row else []
         return Explanation(
             sentence=(
-                f"return fell from {_short(self._peak):g} at update {self._peak_update:,} to {_short(self._smooth):g}: "
-                f"{self._share_lost():.0%} of what was gained since {_short(self._base):g} is lost"
+                f"{fall.of} fell from {_short(fall.peak):g} at update {fall.peak_update:,} to {_short(fall.now):g}: "
+                f"{fall.share_lost:.0%} of what was gained since {_short(fall.base):g} is lost{fall.tail}"
             ),
             cause=cause,
-            advice=f"go back to the checkpoint from before update {self._peak_update:,} and {remedy}",
+            advice=f"go back to the checkpoint from before update {fall.peak_update:,} and {remedy}",
             advice_set=assignments,
             evidence=(*self._evidence, *latest),
             signal="rollout/ep_rew_mean",
             threshold=level if math.isfinite(level) else None,
             window=limits.critical_updates if critical else limits.warning_updates,
         )
+
+    def _fall(self) -> _Fall:
+        """That of the mean, or that of the newest episodes while the mean does not show as much."""
+        newest, lost = self.context.returns.newest, self._share_lost()
+        if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._gain_is_real()):
+            of, tail = f"the return of the newest {newest.COUNT} episodes", ", and the mean with older ones hides it"
+            return _Fall(of, newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, tail)
+        return _Fall("return", self._peak, self._peak_update, self._base, self._smooth, lost)
 
     def _follow(self, value: float, row: Row) -> None:
         self._row = row
