@@ -176,12 +176,14 @@ construction. The delay is from what was done to the run. Of some runs it is tru
 although the fixed test found no harm: `policy-frozen` once the learning rate is exactly 0 (`lr-0`, `lr-gone`), and
 `explained-variance` once nothing teaches the value function or it looks no step ahead (`vf-0`, `no-value`, `no-critic`,
 `gamma-0`). *Came out* counts these as false, and is the score; beside it stands the rate with these facts left out.
-That list was fixed before it was counted, and has nothing in it that must be measured first, as that a return fell."""
+That list was fixed before it was counted, and has nothing in it that must be measured first, as that a return fell.
+*Nothing done* is of healthy trainings alone, with settings that people use."""
 
 ONCE = """Of the score above, the runs of the tasks that were recorded last, when the lists of false and missed runs of
-all others had been read: six of Gymnasium's own, which nobody here made, and which their healthy seeds learn well, so
-that the test of harm has something to see. They were judged once, after the last change of a rule, and nothing was
-changed because of them since: neither a rule nor a label."""
+all others had been read: Gymnasium's Walker2d, Swimmer and BipedalWalker, CartPole and LunarLander with SB3's defaults
+on one environment, and a ball to be caught that is seen as an image, through SB3's `CnnPolicy`. Their healthy seeds
+learn well, so that the test of harm has something to see. They were judged once, after the last change of a rule, and
+nothing was changed because of them since: neither a rule nor a label."""
 
 UNTOUCHED = """Where something was done to a run and the fixed test found no harm, the run counts as healthy, and what
 is said of it as false, also where it only states what was done: the table of runs names those. The last four rows are
@@ -245,7 +247,7 @@ Since then fourteen healthy trainings of this project's presets on a GPU changed
 explains), `kl-persistent` and `clip-fraction` (a return that holds still at its best), and `stall` (a dip that is
 overcome). The lists of this half were not read for it, and the tasks that were judged once came out as before.
 
-A sixth time, which is what stands here: the lists of the fifth were read, and `prospecting`, `crane` and `archery` are
+A sixth time: the lists of the fifth were read, and `prospecting`, `crane` and `archery` are
 tuning tasks since. With Gymnasium's `hopper`, `reacher` and `lunar-continuous`, and SB3's defaults on seven tasks
 (`stock`), they changed three things: `explained-variance` says nothing of a return that comes back from a fall;
 the near horizon that it sees in a log is one only where values miss by next to nothing of a single reward; and
@@ -258,7 +260,15 @@ About half of the false warnings and criticals of before (14 of 29, 9 of 18) wer
 their leaving.
 
 Since then `explained-variance` sees in a log that targets vary as single rewards do, changed by `inventory`, `pricing`
-and `queue`. The lists above had been read; no run of this half came out otherwise."""
+and `queue`. The lists above had been read; no run of this half came out otherwise.
+
+A seventh time, which is what stands here: the lists of the sixth were read, and its six tasks are tuning tasks since.
+`half-cheetah` with an entropy bonus of 1 showed what a mean of a hundred long episodes hides: the newest twenty are
+followed beside it (`drawdown`, and what a rising return excuses in other rules). `hill` showed that large steps were
+warned of in a task that is solved at once, which its environment says. SB3's defaults (`stock`) on the six were
+recorded only now, for want of time then. `walker`, `swimmer`, `bipedal`, `cartpole-single`, `lander-single` and
+`pixels` were recorded meanwhile, with what is done to them and what counts as harm fixed before, and judged once. Of the
+false warnings and criticals of before 8 of 23 and 3 of 12 were of those six: part of the fall is their leaving."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

@@ -31,9 +31,11 @@ from benchmarks.health.tasks import (
     ARCHERY,
     AUCTION,
     BANDIT,
+    BIPEDAL,
     BLACKJACK,
     CARTPOLE,
     CARTPOLE_CLEAN,
+    CARTPOLE_SINGLE,
     CARTPOLE_ZOO,
     CATALOGUE,
     CATCH,
@@ -54,6 +56,7 @@ from benchmarks.health.tasks import (
     INVENTORY,
     INVERTED_PENDULUM,
     KEYS,
+    LANDER_SINGLE,
     LENDING,
     LOCKS,
     LUNAR_CONTINUOUS,
@@ -67,6 +70,7 @@ from benchmarks.health.tasks import (
     NOISY_POINTING,
     PENDULUM,
     PENDULUM_SDE,
+    PIXELS,
     POINTING,
     PRICING,
     PROSPECTING,
@@ -76,8 +80,10 @@ from benchmarks.health.tasks import (
     REACHING,
     SEALED_MISSION,
     SLIPPERY,
+    SWIMMER,
     TAXI,
     TRACKING,
+    WALKER,
     Task,
 )
 from benchmarks.health.train import Tamper
@@ -171,6 +177,7 @@ TWINS = (
         Construction("healthy", task)
         for task in (LUNAR_LANDER, HALF_CHEETAH, INVERTED_PENDULUM, DOUBLE_PENDULUM, PUSHER, HILL)
     ),
+    *(Construction("healthy", task) for task in (WALKER, SWIMMER, BIPEDAL, CARTPOLE_SINGLE, LANDER_SINGLE, PIXELS)),
 )
 
 _VARIANTS = (
@@ -582,13 +589,16 @@ _LATER = (
 )
 
 
+_DISCRETE_OF_GYMNASIUM = ("lunar-lander", "cartpole-single", "lander-single", "pixels")
+
+
 def _settings_of_others(tasks: tuple[Task, ...]) -> Iterator[Construction]:
     """Healthy settings, one seed each."""
     for task in tasks:
         yield Construction("annealed", task, ppo=_DECAY, few=1)
         yield Construction("clip-0.1", task, ppo={"clip_range": 0.1}, few=1)
         yield Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1)
-        if task.name == "lunar-lander":
+        if task.name in _DISCRETE_OF_GYMNASIUM:
             yield Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1)
         elif not task.ppo.use_sde:
             yield Construction("sde", task, ppo=_GSDE, few=1)
@@ -651,6 +661,40 @@ _OF_GYMNASIUM = (
     *_or_for_long(_further_troubles(_GYMNASIUM, _GAUSSIAN)),
 )
 
+_WALKING = (WALKER, SWIMMER, BIPEDAL)
+_SEEN_AS_IMAGES = (PIXELS,)
+_SEVENTH = (*_WALKING, CARTPOLE_SINGLE, LANDER_SINGLE, *_SEEN_AS_IMAGES)
+
+
+def _seventh_troubles() -> Iterator[Construction]:
+    """Rewards are gone or reversed only where an episode is told by something else; images are not multiplied."""
+    by_something_else = (CARTPOLE_SINGLE, PIXELS)
+    numbers = (*_WALKING, CARTPOLE_SINGLE, LANDER_SINGLE)
+    yield from _worlds_turn("lr-100", _SEVENTH, tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn("obs-30", numbers, tamper.observations_times(30.0), few=1, rules=WORLD)
+    yield from _settings("gamma-0", _SEVENTH, MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", _SEVENTH, VALUES, few=1, vf_coef=0.0)
+    yield from _worlds_turn("lr-0", _SEVENTH, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
+    yield from _worlds_turn("no-critic", _SEVENTH, tamper.loses_its_critic, few=1, onset=SOON, rules=VALUES)
+    yield from _worlds_turn("ent-1", _WALKING, tamper.set_ppo(ent_coef=1.0), few=1, rules=_WIDE_ACTIONS)
+    yield from _worlds_turn("reward-sign", by_something_else, tamper.rewards_times(-1.0), few=1, rules=LOST)
+    yield from _worlds_turn(
+        "reward-gone", by_something_else, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")
+    )
+    yield from _worlds_turn(
+        "half-blind", (WALKER, BIPEDAL, LANDER_SINGLE), tamper.hides_observations, few=1, rules=WORLD
+    )
+    yield from _worlds_turn(
+        "swapped", (CARTPOLE_SINGLE, LANDER_SINGLE, PIXELS), tamper.swaps_actions, few=1, rules=WORLD
+    )
+
+
+_OF_THE_SEVENTH = (
+    *_settings_of_others(_SEVENTH),
+    *_stock((*_WALKING, PIXELS)),
+    *_or_for_long(_seventh_troubles()),
+)
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -671,4 +715,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_FRESH,
     *_LATER,
     *_OF_GYMNASIUM,
+    *_OF_THE_SEVENTH,
 )

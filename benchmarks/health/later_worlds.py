@@ -1,5 +1,6 @@
 """Small environments that were written last: plateaus between floors, rare finds, a crane on a short track, a target
-that shrinks and drifts while it is shot at, a catalogue of 64 things. Importing this module registers them.
+that shrinks and drifts while it is shot at, a catalogue of 64 things, a ball that is seen as an image. Importing this
+module registers them.
 
 As in `worlds`, an outcome says how an episode went where a tampered reward would hide it.
 """
@@ -15,7 +16,7 @@ from gymnasium import spaces
 from benchmarks.health.noisy_worlds import Start, Step
 from benchmarks.health.worlds import Observation, one_hot
 
-__all__ = ["Archery", "Catalogue", "Crane", "Floors", "Prospecting"]
+__all__ = ["Archery", "Catalogue", "Crane", "Floors", "Pixels", "Prospecting"]
 
 
 class Floors(gymnasium.Env[Observation, np.int64]):
@@ -178,5 +179,47 @@ class Catalogue(gymnasium.Env[Observation, np.int64]):
         return self._visitor.astype(np.float32), float(bought), False, over, ended
 
 
-for _world in (Archery, Catalogue, Crane, Floors, Prospecting):
+class Pixels(gymnasium.Env[Any, np.int64]):
+    """Two balls fall one after the other through an image of 36 x 36 pixels; a paddle of three squares below it catches
+    each, for 1, or does not, for -1.
+    """
+
+    SQUARES, PIXELS = 9, 4
+
+    def __init__(self) -> None:
+        side = self.SQUARES * self.PIXELS
+        self.observation_space = spaces.Box(0, 255, (side, side, 1), np.uint8)
+        self.action_space = spaces.Discrete(3)
+        self._row = self._ball = self._paddle = self._caught = self._fell = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._caught = self._fell = 0
+        self._paddle = self.SQUARES // 2
+        self._drop()
+        return self._image(), {}
+
+    def step(self, action: np.int64) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._paddle = min(self.SQUARES - 1, max(0, self._paddle + int(action) - 1))
+        self._row += 1
+        if self._row < self.SQUARES - 1:
+            return self._image(), 0.0, False, False, {}
+        caught = abs(self._paddle - self._ball) <= 1
+        self._caught, self._fell = self._caught + caught, self._fell + 1
+        over = self._fell == 2
+        ended = {"outcome": "hit" if self._caught == 2 else "miss"} if over else {}
+        self._drop()
+        return self._image(), 1.0 if caught else -1.0, over, False, ended
+
+    def _drop(self) -> None:
+        self._row, self._ball = 0, int(self.np_random.integers(self.SQUARES))
+
+    def _image(self) -> Any:
+        squares = np.zeros((self.SQUARES, self.SQUARES), np.uint8)
+        squares[-1, max(0, self._paddle - 1) : self._paddle + 2] = 128
+        squares[self._row, self._ball] = 255
+        return np.kron(squares, np.ones((self.PIXELS, self.PIXELS), np.uint8))[..., None]
+
+
+for _world in (Archery, Catalogue, Crane, Floors, Pixels, Prospecting):
     gymnasium.register(f"{_world.__name__}-v0", entry_point=f"{__name__}:{_world.__name__}")

@@ -20,9 +20,11 @@ __all__ = [
     "ARCHERY",
     "AUCTION",
     "BANDIT",
+    "BIPEDAL",
     "BLACKJACK",
     "CARTPOLE",
     "CARTPOLE_CLEAN",
+    "CARTPOLE_SINGLE",
     "CARTPOLE_ZOO",
     "CATALOGUE",
     "CATCH",
@@ -43,6 +45,7 @@ __all__ = [
     "INVENTORY",
     "INVERTED_PENDULUM",
     "KEYS",
+    "LANDER_SINGLE",
     "LENDING",
     "LOCKS",
     "LUNAR_CONTINUOUS",
@@ -56,6 +59,7 @@ __all__ = [
     "NOISY_POINTING",
     "PENDULUM",
     "PENDULUM_SDE",
+    "PIXELS",
     "POINTING",
     "PRICING",
     "PROSPECTING",
@@ -65,8 +69,10 @@ __all__ = [
     "REACHING",
     "SEALED_MISSION",
     "SLIPPERY",
+    "SWIMMER",
     "TAXI",
     "TRACKING",
+    "WALKER",
     "Task",
 ]
 
@@ -470,4 +476,33 @@ HILL = Task(
         policy_kwargs={"log_std_init": -1.0},
     ),
     _returns,
+)
+WALKER = Task(
+    "walker",
+    EnvSpec(id="Walker2d-v5", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=6, learning_rate=5e-4),
+    _returns,
+)
+SWIMMER = Task(
+    "swimmer",
+    EnvSpec(id="Swimmer-v5", n_envs=8, vec="inline", normalize=True),
+    PpoSpec(n_steps=128, batch_size=128, n_epochs=8, learning_rate=6e-4, gamma=0.9999, gae_lambda=0.98),
+    _returns,
+)
+BIPEDAL = Task(
+    "bipedal",
+    EnvSpec(id="BipedalWalker-v3", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=6, learning_rate=6e-4),
+    _returns,
+)
+_SINGLE = PpoSpec(n_steps=2048, batch_size=64, n_epochs=10, learning_rate=3e-4)
+"""`PPO("MlpPolicy", env)`: SB3's defaults on one environment."""
+
+CARTPOLE_SINGLE = Task("cartpole-single", EnvSpec(id="CartPole-v1", n_envs=1, vec="inline"), _SINGLE, _lengths)
+LANDER_SINGLE = Task("lander-single", EnvSpec(id="LunarLander-v3", n_envs=1, vec="inline"), _SINGLE, _returns)
+PIXELS = Task(
+    "pixels",
+    EnvSpec(id=f"{LATER}:Pixels-v0", n_envs=16, vec="inline"),
+    PpoSpec(policy="CnnPolicy", n_steps=32, batch_size=128, n_epochs=4, learning_rate=7e-4, ent_coef=0.01),
+    _hits,
 )
