@@ -3,7 +3,8 @@
 `demo` is launched through two running supervisors, one of them with a preloader, alone and four times at once, beside
 the floors of any such trainer,
 `import torch` and `import stable_baselines3`, and beside plain SB3 on the same environments, which the guide calls the
-cold way. Rounds are interleaved; nothing is asserted, because the machine may be busy.
+cold way. Rounds are interleaved; nothing is asserted, because the machine may be busy. After them: what a preloader
+that waits holds, and what four forked keepers and trainers hold together, pages that several map counted in shares.
 Run: python -m benchmarks.cold_start [--rounds N] [--json FILE]
 """
 
@@ -17,8 +18,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
@@ -40,6 +44,8 @@ PLAIN = "plain SB3: step, update"
 ONE, FOUR = "launch: reply, trainer, step, update", "four launches at once"
 ONE_FORKED, FOUR_FORKED = "preloaded: reply, trainer, step, update", "four preloaded launches at once"
 FORKED_STEP_S, FOUR_FORKED_STEP_S, FORKED_UPDATE_S = 0.15, 0.3, 0.4
+IDLE_MIB, FOUR_MIB = 180.0, 350.0
+LOOKS = 3
 PLAIN_SB3 = """
 import time
 import torch
@@ -90,8 +96,11 @@ def as_a_trainer(code: str) -> str:
     return process.stdout
 
 
-def launch_s(root: Path, copies: int) -> list[float]:
-    """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`."""
+def launch_s(root: Path, copies: int, trained: Callable[[], None] = lambda: None) -> list[float]:
+    """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`.
+
+    `trained` is called once all have finished an update.
+    """
     items = planned(LaunchWish(("demo",), copies, at_once=copies), [ROOT / "presets"]).items
     with Connection.connect(root) as link:
         caller: dict[str, Any] = {"cwd": str(ROOT), "python": sys.executable, "environ": captured_environ(os.environ)}
@@ -100,6 +109,7 @@ def launch_s(root: Path, copies: int) -> list[float]:
         answered = time.time()
         runs = [RunDir(root / view.id) for view in answer.runs]
         first = [first_update(run) for run in runs]
+        trained()
         link.ask(lambda id_: Act(id=id_, verb="kill", runs=tuple(run.id for run in runs)))
     until_free(runs)
     started = [run.attempt(1).identity.stat().st_mtime for run in runs]
@@ -130,6 +140,40 @@ def forked(root: Path) -> bool:
     return handle is not None and handle.preloaded
 
 
+def idle_mib(root: Path) -> float:
+    """What the waiting preloader of `root` holds."""
+    waiting = [it for it in psutil.process_iter() if "mission_tui.preloader" in words_of(it)]
+    return sum(pss_mib(it) for it in waiting if str(root) in words_of(it.parent()))
+
+
+def four_mib(root: Path) -> float:
+    """What the keepers and trainers of four runs of `root` hold, each after its first update."""
+    held = [0.0]
+
+    def look() -> None:
+        of_runs = [it for it in psutil.process_iter() if str(root) in words_of(it)]
+        held[0] = sum(pss_mib(it) for it in of_runs if {"mission_tui.keeper", "mission_tui.trainer"} & words_of(it))
+
+    launch_s(root, 4, look)
+    return held[0]
+
+
+def words_of(process: psutil.Process | None) -> set[str]:
+    """The words of its command line, and the folders that they lie in."""
+    words: set[str] = set()
+    with suppress(psutil.Error):
+        for word in process.cmdline() if process is not None else []:
+            words |= {word, *map(str, Path(word).parents)}
+    return words
+
+
+def pss_mib(process: psutil.Process) -> float:
+    """Its pages, those that others map too in shares; 0 of one that is gone."""
+    with suppress(psutil.Error):
+        return float(process.memory_full_info().pss) / 2**20
+    return 0.0
+
+
 def first_update(run: RunDir) -> UpdateDone:
     """The record of the run's first update, waited for."""
     deadline = time.monotonic() + LIMIT_S
@@ -152,6 +196,14 @@ def until_free(runs: list[RunDir]) -> None:
 def columns(times: list[list[float]]) -> list[list[float]]:
     """What was timed in every round, one list for each thing."""
     return [list(column) for column in zip(*times, strict=True)]
+
+
+def memory_rows(idle: list[float], four: list[float]) -> list[Row]:
+    """What is held, in MiB."""
+    return [
+        bounded("PSS of an idle preloader", "MiB", idle, at_most=IDLE_MIB),
+        bounded("PSS of four `demo`, keepers and trainers", "MiB", four, at_most=FOUR_MIB),
+    ]
 
 
 def rows(times: dict[str, list[list[float]]]) -> list[Row]:
@@ -237,6 +289,10 @@ def main() -> None:
                 seconds = subject()
                 if number:  # the first round warms the disk's cache
                     times[name].append(seconds)
+        idle, four = [], []
+        for _ in range(LOOKS):
+            idle.append(idle_mib(ready))
+            four.append(four_mib(ready))
         ours = [sys.executable, "-m", "mission_tui", "supervisor", "stop"]
         for served in (root, ready):
             environ = {**os.environ, "MISSION_TUI_RUNS": str(served)}
@@ -247,8 +303,10 @@ def main() -> None:
             f"{name:38}",
             "   ".join(f"{statistics.median(c):5.2f} ({min(c):.2f} to {max(c):.2f})" for c in columns(values)),
         )
+    print(f"idle preloader {statistics.median(idle):.0f} MiB, four keepers and trainers {statistics.median(four):.0f}")
     if asked.json is not None:
-        sheet = Sheet("Cold start", asked_as("benchmarks.cold_start"), tuple(rows(times)), elsewhere=elsewhere)
+        measured = (*rows(times), *memory_rows(idle, four))
+        sheet = Sheet("Cold start", asked_as("benchmarks.cold_start"), measured, elsewhere=elsewhere)
         write_sheet(sheet, asked.json)
 
 

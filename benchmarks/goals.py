@@ -127,6 +127,13 @@ LINES = (
         r"launch.* first (finished )?update",
         "cold_start",
     ),
+    Line(
+        "memory of a preloader that waits; of four `demo`, keepers and trainers",
+        "",
+        "<= 180 MiB; <= 350 MiB (PSS)",
+        r"^PSS of (an idle preloader|four `demo`)",
+        "cold_start",
+    ),
     Line("supervised against the same trainer alone", "itself", ">= 0.99", r"^supervised", "fleet.overhead"),
     Line(
         "screen, 16 live runs, default rate, realistic change",

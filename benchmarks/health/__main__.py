@@ -267,8 +267,8 @@ A seventh time, which is what stands here: the lists of the sixth were read, and
 followed beside it (`drawdown`, and what a rising return excuses in other rules). `hill` showed that large steps were
 warned of in a task that is solved at once, which its environment says. SB3's defaults (`stock`) on the six were
 recorded only now, for want of time then. `walker`, `swimmer`, `bipedal`, `cartpole-single`, `lander-single` and
-`pixels` were recorded meanwhile, with what is done to them and what counts as harm fixed before, and judged once. Of the
-false warnings and criticals of before 8 of 23 and 3 of 12 were of those six: part of the fall is their leaving."""
+`pixels` were recorded meanwhile, with what is done to them and what counts as harm fixed before, and judged once. Of
+the false warnings and criticals of before 8 of 23 and 3 of 12 were of those six: part of the fall is their leaving."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

@@ -93,7 +93,7 @@ def test_a_question_raises_what_it_raises_at_home(split: bool) -> None:
         assert f"{'the trainer' if split else 'env worker 1'}, environment 3" in caught.value.__notes__[0]
         with pytest.raises(AttributeError, match="nothing"):
             vec.get_attr("nothing")
-        with pytest.raises(Exception, match="pickle|local object"):
+        with pytest.raises(Exception, match=r"pickle|local object"):
             vec.set_attr("steps", lambda: None)
         assert vec.get_attr("steps") == [1] * LANES
 
