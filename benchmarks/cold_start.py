@@ -141,37 +141,29 @@ def forked(root: Path) -> bool:
 
 
 def idle_mib(root: Path) -> float:
-    """What the waiting preloader of `root` holds."""
-    waiting = [it for it in psutil.process_iter() if "mission_tui.preloader" in words_of(it)]
-    return sum(pss_mib(it) for it in waiting if str(root) in words_of(it.parent()))
+    """What the waiting preloader of `root` holds, once no run is left to share it with."""
+    time.sleep(1.0)
+    return held_mib(root, ("preloader",))
 
 
 def four_mib(root: Path) -> float:
     """What the keepers and trainers of four runs of `root` hold, each after its first update."""
-    held = [0.0]
-
-    def look() -> None:
-        of_runs = [it for it in psutil.process_iter() if str(root) in words_of(it)]
-        held[0] = sum(pss_mib(it) for it in of_runs if {"mission_tui.keeper", "mission_tui.trainer"} & words_of(it))
-
-    launch_s(root, 4, look)
+    held: list[float] = []
+    launch_s(root, 4, lambda: held.append(held_mib(root, ("keeper", "trainer"))))
     return held[0]
 
 
-def words_of(process: psutil.Process | None) -> set[str]:
-    """The words of its command line, and the folders that they lie in."""
-    words: set[str] = set()
-    with suppress(psutil.Error):
-        for word in process.cmdline() if process is not None else []:
-            words |= {word, *map(str, Path(word).parents)}
-    return words
-
-
-def pss_mib(process: psutil.Process) -> float:
-    """Its pages, those that others map too in shares; 0 of one that is gone."""
-    with suppress(psutil.Error):
-        return float(process.memory_full_info().pss) / 2**20
-    return 0.0
+def held_mib(root: Path, kinds: tuple[str, ...]) -> float:
+    """The pages of all processes of these kinds that work for `root`, those that others map too in shares."""
+    held = 0.0
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = " ".join(process.cmdline()).strip()
+            if str(root) in words and any(kind in words for kind in kinds):
+                held += float(process.memory_full_info().pss) / 2**20
+    if not held:
+        raise LookupError(f"no {' and no '.join(kinds)} of {root} was found")
+    return held
 
 
 def first_update(run: RunDir) -> UpdateDone:

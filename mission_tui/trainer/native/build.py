@@ -82,11 +82,9 @@ def wheel_tag() -> str:
 if __name__ == "__main__":
     sys.exit(compile_kernels() or 0)
 
-try:
+if "hatchling" in sys.modules:
+    # It loads this file for its hook. A trainer has no use for it, nor for the forty modules that come with it.
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:
-    pass
-else:
 
     class KernelsHook(BuildHookInterface[Any]):
         """Adds the compiled library to what is built."""
