@@ -155,7 +155,7 @@ def test_what_truly_helps_is_found_what_falls_behind_is_stopped_and_the_winner_i
     assert pruned, trials
     for trial in pruned:
         (run,) = trial["runs"]
-        assert views[run]["outcome"] == "stopped"
+        assert views[run]["outcome"] == "stopped", views[run]
         assert list((quick.root / run / "checkpoints").glob("0*"))
     assert search["confirmation"]["says"] == "better", search["confirmation"]
     assert len(views) == 1 + 10 + 6

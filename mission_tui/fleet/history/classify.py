@@ -66,9 +66,11 @@ def classify(
     if exit_facts.start_error is not None:
         return Failed("start", _sentence(exit_facts.start_error, "its process could not be started"), checkpoint)
     ended_by_us = exit_facts.escalated or exit_facts.asked == "quit" or "kill" in asked
-    if end is not None and (end.how == "failed" or ended_by_us or exit_facts.code == 0):
+    # An interpreter on its way out lets go of its handlers: asked once more, one that has saved and said so dies of it.
+    by_term = exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM
+    if end is not None and (end.how == "failed" or ended_by_us or by_term or exit_facts.code == 0):
         return _as_told(end, checkpoint, hung=exit_facts.escalated, unasked=_unasked(exit_facts, asked))
-    if ended_by_us or (exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM):
+    if ended_by_us or by_term:
         return Killed(checkpoint, _why_killed(exit_facts, asked))
     return _failed(end, exit_facts, checkpoint)
 

@@ -121,6 +121,9 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
             Failed("unknown", "exit code 1: boom; the disk of /runs is full", LAST),
         ),
         (end("stopped"), ExitFacts(code=0, asked="term"), {"stop"}, Stopped(FINAL)),
+        # Asked once more while its interpreter was on its way out.
+        (end("stopped"), ExitFacts(signal=15, asked="term"), {"stop"}, Stopped(FINAL)),
+        (end("finished"), ExitFacts(signal=15, asked="term"), {"stop"}, Finished(FINAL)),
         (
             end("stopped"),
             ExitFacts(signal=9, asked="term", escalated=True),
