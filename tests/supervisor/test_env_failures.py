@@ -10,6 +10,7 @@ import pytest
 
 from mission_tui.fleet.events.processes import worker_sentences
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.checkpoint import newest_verified
 from tests.supervisor.conftest import FOREVER, Lab, living
 from tests.waiting import until
@@ -77,7 +78,12 @@ def test_nothing_stays_of_workers_that_are_stuck_in_a_step(idle_lab: Lab) -> Non
     """SIGKILL to the trainer alone: soon no process, no shared memory. Eight workers here, 64 in `make night`."""
     lab, prefix = real(idle_lab), f"stuck-{secrets.token_hex(4)}"
     (run,) = lab.launch(spec=real_spec("Stuck-v0", WORKERS, WORKERS, prefix=prefix))
-    view = lab.wait(run, lambda view: view.state == "ended" or ((view.update or 0) >= 3 and view.pids.workers), 240)
+
+    def all_seen(view: RunView) -> bool:
+        """The supervisor looks for workers now and then, and may have seen the first of them."""
+        return view.state == "ended" or ((view.update or 0) >= 3 and len(view.pids.workers) >= WORKERS)
+
+    view = lab.wait(run, all_seen, 240)
     family = lab.family(run)
     # Their trackers of shared memory are processes below the trainer too.
     assert len(view.pids.workers) >= WORKERS
