@@ -18,12 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks.fleet.lab import Lab
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from mission_tui.cli.plan import LaunchWish, planned
@@ -46,6 +46,7 @@ ONE_FORKED, FOUR_FORKED = "preloaded: reply, trainer, step, update", "four prelo
 FORKED_STEP_S, FOUR_FORKED_STEP_S, FORKED_UPDATE_S = 0.15, 0.3, 0.4
 IDLE_MIB, FOUR_MIB = 180.0, 350.0
 LOOKS = 3
+MIB = 2**20
 PLAIN_SB3 = """
 import time
 import torch
@@ -96,10 +97,10 @@ def as_a_trainer(code: str) -> str:
     return process.stdout
 
 
-def launch_s(root: Path, copies: int, trained: Callable[[], None] = lambda: None) -> list[float]:
+def launch_s(root: Path, copies: int, trained: Callable[[list[str]], None] = lambda _: None) -> list[float]:
     """Seconds from the request to the answer, the trainer's start, its first step and update; the last of `copies`.
 
-    `trained` is called once all have finished an update.
+    `trained` is called with the runs' ids once all have finished an update.
     """
     items = planned(LaunchWish(("demo",), copies, at_once=copies), [ROOT / "presets"]).items
     with Connection.connect(root) as link:
@@ -109,7 +110,7 @@ def launch_s(root: Path, copies: int, trained: Callable[[], None] = lambda: None
         answered = time.time()
         runs = [RunDir(root / view.id) for view in answer.runs]
         first = [first_update(run) for run in runs]
-        trained()
+        trained([run.id for run in runs])
         link.ask(lambda id_: Act(id=id_, verb="kill", runs=tuple(run.id for run in runs)))
     until_free(runs)
     started = [run.attempt(1).identity.stat().st_mtime for run in runs]
@@ -140,30 +141,21 @@ def forked(root: Path) -> bool:
     return handle is not None and handle.preloaded
 
 
-def idle_mib(root: Path) -> float:
-    """What the waiting preloader of `root` holds, once no run is left to share it with."""
-    time.sleep(1.0)
-    return held_mib(root, ("preloader",))
-
-
-def four_mib(root: Path) -> float:
-    """What the keepers and trainers of four runs of `root` hold, each after its first update."""
+def held_mib(lab: Lab) -> tuple[float, float]:
+    """What the waiting preloader holds alone, and the keepers and trainers of four runs after their first updates."""
     held: list[float] = []
-    launch_s(root, 4, lambda: held.append(held_mib(root, ("keeper", "trainer"))))
-    return held[0]
+    family: list[psutil.Process] = []
 
+    def look(runs: list[str]) -> None:
+        held.append(lab.pss_mib(runs))
+        family.extend(lab.families(runs))
 
-def held_mib(root: Path, kinds: tuple[str, ...]) -> float:
-    """The pages of all processes of these kinds that work for `root`, those that others map too in shares."""
-    held = 0.0
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            words = " ".join(process.cmdline()).strip()
-            if str(root) in words and any(kind in words for kind in kinds):
-                held += float(process.memory_full_info().pss) / 2**20
-    if not held:
-        raise LookupError(f"no {' and no '.join(kinds)} of {root} was found")
-    return held
+    launch_s(lab.root, 4, look)
+    _, left = psutil.wait_procs(family, LIMIT_S)
+    if left:
+        raise TimeoutError(f"{len(left)} processes of killed runs do not end")
+    (waiting,) = (it for it in lab.supervisor().children() if "preloader" in " ".join(it.cmdline()))
+    return float(waiting.memory_full_info().pss) / MIB, held[0]
 
 
 def first_update(run: RunDir) -> UpdateDone:
@@ -281,10 +273,7 @@ def main() -> None:
                 seconds = subject()
                 if number:  # the first round warms the disk's cache
                     times[name].append(seconds)
-        idle, four = [], []
-        for _ in range(LOOKS):
-            idle.append(idle_mib(ready))
-            four.append(four_mib(ready))
+        idle, four = columns([list(held_mib(Lab(ready, {}))) for _ in range(LOOKS)])
         ours = [sys.executable, "-m", "mission_tui", "supervisor", "stop"]
         for served in (root, ready):
             environ = {**os.environ, "MISSION_TUI_RUNS": str(served)}

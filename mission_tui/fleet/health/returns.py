@@ -22,13 +22,15 @@ NOISE_WINDOW = 100
 TREND_WINDOW, TREND_FEWEST = 32, 16
 SMOOTHING = 0.2
 FLAT_SHARE = 0.05
-MOST_EPISODES = LONGEST = 1_000_000
+MOST_EPISODES = 1_000_000
 MOST_REPEATS = 10
 """Rows without a new episode that lie between two bursts of endings; a mean that stays for longer does so by itself."""
 
 FEW_UPDATES = 24
 """Updates whose episodes a mean remembers, from which on the newest of them are looked at by themselves."""
 SURE_ERRORS = 4.0
+LONGEST = 1_000_000
+"""Steps that an episode counts for at most: a log may claim any length."""
 
 
 def trend_warm_up(budget: int | None) -> int:
