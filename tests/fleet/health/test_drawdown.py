@@ -104,6 +104,7 @@ def test_a_fall_of_long_episodes_is_seen_before_their_mean_shows_it() -> None:
     assert 201 + 15 < first < 201 + 30
     assert watched.words[0].sentence.startswith("the return of the newest 20 episodes fell from 10")
     assert watched.words[0].sentence.endswith("is lost, and the mean with older ones hides it")
+    assert watched.words[0].threshold is None  # on the curve of the mean no level was passed
     assert "from before update 1" in watched.words[0].advice
     assert watch(Drawdown, rows([row.metrics["rollout/ep_rew_mean"] for row in long_episodes(course)])).incidents == []
 

@@ -32,17 +32,16 @@ STEPS_SEEN = 50
 
 @dataclass(frozen=True, slots=True)
 class _Fall:
-    """What fell, from which peak at which update, to where, and the share of the gain since `base` that is lost; what
-    else there is to say.
+    """From which peak at which update, to where, and the share of the gain since `base` that is lost; `hidden` is
+    whether the newest episodes alone show it, and the curve of the mean does not.
     """
 
-    of: str
     peak: float
     peak_update: int
     base: float
     now: float
     share_lost: float
-    tail: str = ""
+    hidden: bool = False
 
 
 class Drawdown(Rule):
@@ -94,17 +93,19 @@ class Drawdown(Rule):
         level = fall.peak - (limits.critical if critical else limits.warning) * (fall.peak - fall.base)
         cause, remedy, assignments = self._steps.blame()
         latest = [row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))}] if row else []
+        newest = f"the return of the newest {self.context.returns.newest.COUNT} episodes"
         return Explanation(
             sentence=(
-                f"{fall.of} fell from {_short(fall.peak):g} at update {fall.peak_update:,} to {_short(fall.now):g}: "
-                f"{fall.share_lost:.0%} of what was gained since {_short(fall.base):g} is lost{fall.tail}"
+                f"{newest if fall.hidden else 'return'} fell from {_short(fall.peak):g} at update "
+                f"{fall.peak_update:,} to {_short(fall.now):g}: {fall.share_lost:.0%} of what was gained since "
+                f"{_short(fall.base):g} is lost{', and the mean with older ones hides it' if fall.hidden else ''}"
             ),
             cause=cause,
             advice=f"go back to the checkpoint from before update {fall.peak_update:,} and {remedy}",
             advice_set=assignments,
             evidence=(*self._evidence, *latest),
             signal="rollout/ep_rew_mean",
-            threshold=level if math.isfinite(level) else None,
+            threshold=level if math.isfinite(level) and not fall.hidden else None,
             window=limits.critical_updates if critical else limits.warning_updates,
         )
 
@@ -112,9 +113,8 @@ class Drawdown(Rule):
         """That of the mean, or that of the newest episodes while the mean does not show as much."""
         newest, lost = self.context.returns.newest, self._share_lost()
         if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._gain_is_real()):
-            of, tail = f"the return of the newest {newest.COUNT} episodes", ", and the mean with older ones hides it"
-            return _Fall(of, newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, tail)
-        return _Fall("return", self._peak, self._peak_update, self._base, self._smooth, lost)
+            return _Fall(newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, hidden=True)
+        return _Fall(self._peak, self._peak_update, self._base, self._smooth, lost)
 
     def _follow(self, value: float, row: Row) -> None:
         self._row = row
