@@ -1,7 +1,8 @@
 """The supervisor's side of the telemetry plane: facts of trainers, and no verb at all.
 
 What a trainer says is taken as soon as it comes; from one that goes on at once nothing more for a moment, so that a
-trainer that says much is read in few calls. Every line is read, in order; a link that fails affects no other.
+trainer that says much is read in few calls. Where many talk each is read less often, but for one that was just given an
+order: people wait for what comes of it. Every line is read, in order; a link that fails affects no other.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ TELEMETRY: msgspec.json.Decoder[TelemetryMessage] = msgspec.json.Decoder(Telemet
 BATCH_S = 0.05
 """Seconds for which a link that is busy is not read: a wake-up costs ten times what a message does."""
 
+READS_PER_S = 64
+FEW = 16
+MOST_REST_S = 1.0
+"""More than `FEW` trainers are together read so often, each at least once in `MOST_REST_S`: they say something four
+times a second, and coming back to a run whose judge has left the caches costs as much as judging half an update."""
+
+ANSWER_S = 10.0
+"""For so long after an order a link is read as if few talked."""
+
 READ_BYTES = 1 << 16
 FIRST_BYTES = 1 << 20
 ORDER_BACKLOG_BYTES = 1 << 14
@@ -44,6 +54,9 @@ class TrainerLink:
         transport = self._writer.transport
         if not transport.is_closing() and transport.get_write_buffer_size() <= ORDER_BACKLOG_BYTES:
             self._writer.write(encode(order))
+            lines = transport.get_protocol()
+            if isinstance(lines, _LineProtocol):
+                lines.expect_answer()
 
     def close(self) -> None:
         """End the connection; the trainer will connect anew."""
@@ -65,11 +78,12 @@ async def serve_telemetry(
     `on_gone` comes at end of file, once for every admitted link, possibly after the same trainer's next `on_hello`.
     """
     buffer = memoryview(bytearray(READ_BYTES))
+    talking: set[_LineProtocol] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ward = _TrainerConversation(writer, on_hello, on_message)
         try:
-            await _LineProtocol(ward.take_line, buffer, hello_s).read_all(reader, writer)
+            await _LineProtocol(ward.take_line, buffer, hello_s, talking).read_all(reader, writer)
         except ProtocolError as error:
             log.warning("telemetry: %s", error)
             writer.write(encode(Refused(re=0, message=str(error), exit_code=EX_UNAVAILABLE)))
@@ -113,22 +127,27 @@ class _TrainerConversation:
 
 
 class _LineProtocol(asyncio.BufferedProtocol):
-    """Cuts one connection into lines for `take_line`, and rests after a gulp that came soon after the one before.
+    """Cuts one connection into lines for `take_line`, and rests after a gulp that came soon after the one before, or
+    after each while many are `talking`.
 
     The first line must be complete within `deadline_s`, later ones within `deadline_s` of their first byte. `buffer` is
-    used within one callback only, so all connections share it.
+    used within one callback only, so all connections share it, as they do the set of those that are `talking`.
     """
 
-    def __init__(self, take: Callable[[bytes], None], buffer: memoryview, deadline_s: float) -> None:
+    def __init__(
+        self, take: Callable[[bytes], None], buffer: memoryview, deadline_s: float, talking: set[_LineProtocol]
+    ) -> None:
         self._take = take
         self._buffer = buffer
         self._deadline_s = deadline_s
+        self._talking = talking
         self._lines = LineReader(TELEMETRY_LINE_BYTES)
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._late: asyncio.TimerHandle | None = None
         self._rest: asyncio.TimerHandle | None = None
         self._read_at = 0.0
+        self._answers_until = 0.0
         self._transport: asyncio.Transport
 
     async def read_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,6 +165,7 @@ class _LineProtocol(asyncio.BufferedProtocol):
         self._transport = writer.transport  # type: ignore[assignment]  # a socket's, which reads too
         theirs = self._transport.get_protocol()
         self._transport.set_protocol(self)
+        self._talking.add(self)
         try:
             self._late = self._loop.call_at(deadline, self._give_up)
             self._take_bytes(first)
@@ -153,10 +173,18 @@ class _LineProtocol(asyncio.BufferedProtocol):
                 self._end()
             await self._ended
         finally:
+            self._talking.discard(self)
             for timer in (self._late, self._rest):
                 if timer is not None:
                     timer.cancel()
             self._transport.set_protocol(theirs)
+            self._transport.resume_reading()
+
+    def expect_answer(self) -> None:
+        """Something was asked of the other side: what it says is taken as soon as it comes, for a while."""
+        self._answers_until = self._loop.time() + ANSWER_S
+        if self._rest is not None:
+            self._rest.cancel()
             self._transport.resume_reading()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -190,9 +218,14 @@ class _LineProtocol(asyncio.BufferedProtocol):
             return
         self._watch_time(complete)
         then, self._read_at = self._read_at, self._loop.time()
-        if self._read_at - then < 2 * BATCH_S:
-            self._transport.pause_reading()
-            self._rest = self._loop.call_later(BATCH_S, self._transport.resume_reading)
+        if len(self._talking) > FEW and self._read_at > self._answers_until:
+            self._rest_for(min(MOST_REST_S, len(self._talking) / READS_PER_S))
+        elif self._read_at - then < 2 * BATCH_S:
+            self._rest_for(BATCH_S)
+
+    def _rest_for(self, seconds: float) -> None:
+        self._transport.pause_reading()
+        self._rest = self._loop.call_later(seconds, self._transport.resume_reading)
 
     def _watch_time(self, complete: bool) -> None:
         """The clock that runs is that of the line which is not complete, if any is."""

@@ -295,6 +295,29 @@ async def test_a_busy_link_rests_and_then_says_all(path: Path, monkeypatch: pyte
         assert ward.heard_at[1] - ward.heard_at[0] > 0.9
 
 
+async def test_where_many_talk_each_is_read_less_often_but_for_an_answer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is heard within a second, complete and in order; what follows an order is heard at once."""
+    monkeypatch.setattr(telemetry_server, "MOST_REST_S", 60.0)
+    monkeypatch.setattr(telemetry_server, "READS_PER_S", 0.01)
+    monkeypatch.setattr(telemetry_server, "FEW", 1)
+    async with warded(path) as (ward, _), Wire.to(path) as first, Wire.to(path) as wire:
+        first.say(HELLO)
+        await until(lambda: ward.links)
+        wire.say(HELLO)
+        await until(lambda: len(ward.links) == 2)
+        for seq in range(1, 101):
+            wire.writer.write(encode(RowsWritten(seq)))
+        first.say(RowsWritten(101))
+        await until(lambda: ward.heard == [RowsWritten(101)])
+        ward.links[1].send(Order("pause"))
+        await until(lambda: len(ward.heard) == 101)
+        assert ward.heard[1:] == [RowsWritten(seq) for seq in range(1, 101)]
+        wire.say(RowsWritten(102))
+        await until(lambda: ward.heard[-1] == RowsWritten(102))
+
+
 async def test_a_line_may_come_in_pieces_but_not_for_ever(path: Path) -> None:
     """Between lines a trainer may be silent for long; a line that was begun must end in time."""
     async with warded(path, hello_s=0.3) as (ward, _), Wire.to(path) as wire:
