@@ -93,7 +93,7 @@ class AfterChange(Rule):
         super().__init__(context)
         self._limits = context.limits.after_change
         self._within = self._limits.within + trend_warm_up(context.settings.budget)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._changed: tuple[Changed, ...] = ()
         self._resumed = False
         self._broken = False

@@ -48,8 +48,8 @@ class Success:
 
     @classmethod
     def shared(cls, context: RuleContext, best_share: float = BEST_SHARE) -> Success:
-        """The one of all rules of `context` that take in every update: the first to do so does it for the others."""
-        return context.courses.setdefault(best_share, cls(context, best_share))
+        """The one of all rules of `context` that take in every update."""
+        return context.shared((cls, best_share), lambda: cls(context, best_share))
 
     def update(self, row: Row) -> None:
         """Take in one update, after the run's returns have. The same row again is passed over."""

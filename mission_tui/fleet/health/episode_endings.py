@@ -91,14 +91,24 @@ class Endings:
         self._rows: list[tuple[int, int, int, Mapping[str, int]]] = []
         self._won = self._idle = 0
         self._then = Window[tuple[int, int, int, float]](limits.updates + 1)
+        self._row: Row | None = None
         self.episodes = 0
         self.winnable = context.settings.env_id.startswith(MISSION_GYM)
         self.rise: Rise | None = None
 
+    @classmethod
+    def shared(cls, context: RuleContext) -> Endings:
+        """The one of all rules of `context`."""
+        return context.shared(cls, lambda: cls(context))
+
     def update(self, row: Row) -> bool:
-        """Take in one update, after the run's returns have; whether it had endings to take in."""
-        if not row.outcomes:
-            return False
+        """Take in one update, after the run's returns have; whether it had endings to take in.
+
+        The same row again is passed over.
+        """
+        if not row.outcomes or row is self._row:
+            return bool(row.outcomes)
+        self._row = row
         counts = {"won": 0, "idle": 0, "other": 0}
         for word, count in row.outcomes.items():
             counts[kind_of(word)] += min(count, LARGEST_COUNT)

@@ -17,6 +17,7 @@ from bisect import insort
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
 from msgspec import structs
@@ -318,7 +319,7 @@ class HealthJudge:
         self._checkpoint_age = CheckpointAge(context)
         self._after_change = AfterChange(context)
         own = (self._after_change, self._not_finite, self._hang, self._checkpoint_age)
-        judging = (*own, *(rule(context) for rule in RULES))
+        judging = (*own, *(context.shared(rule, partial(rule, context)) for rule in RULES))
         self._rules: tuple[Rule, ...] = tuple(rule for rule in judging if acts(limits, rule.id) != "off")
         self._round = _Round((settings.total_timesteps or 0) / ROUNDS)
         self._keep_fitting()

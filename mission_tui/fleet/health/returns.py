@@ -165,6 +165,7 @@ class Returns:
         self.episodes = 0
         self.ended = 0.0
         self._endings = self._repeats = 0
+        self._share_new = 1.0
         self._was_filled = False
         self.latest: float | None = None
         self.smooth: float | None = None
@@ -184,6 +185,8 @@ class Returns:
         some_ended = episodes > 0 or (self.episodes == 0 and self._seem_to_end(mean))
         self._endings += some_ended
         self.ended += min(episodes, MOST_EPISODES) if self.episodes > 0 else max(0.0, ended)
+        if self.ended:
+            self._share_new = min(1.0, max(1.0, self.ended / max(1, self._endings)) / max(1, self._stats_window))
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
@@ -240,11 +243,6 @@ class Returns:
     def updates_of_window(self) -> float:
         """About how many updates the episodes of the mean are from, at least one."""
         return 1.0 / self._share_new
-
-    @property
-    def _share_new(self) -> float:
-        window = max(1, self._stats_window)
-        return min(1.0, max(1.0, self.ended / max(1, self._endings)) / window) if self.ended else 1.0
 
     @property
     def noise(self) -> float:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
+from typing import ClassVar, TypeVar, cast, overload
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
@@ -19,10 +19,8 @@ from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
 
-if TYPE_CHECKING:
-    from mission_tui.fleet.health.doing_well import Success
-
 _D = TypeVar("_D")
+_S = TypeVar("_S")
 FLOAT = frozenset({float})
 
 LARGEST_EXACT = 2**53
@@ -59,15 +57,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule).
-
-    `courses` holds what rules share of how well it does, by the share of the best that counts as near it.
-    """
+    """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule)."""
 
     settings: Settings
     limits: Limits
     returns: Returns
-    courses: dict[float, Success] = field(default_factory=dict)
+    _shared: dict[object, object] = field(default_factory=dict)
+
+    def shared(self, key: object, make: Callable[[], _S]) -> _S:
+        """What several rules follow, by `key`: made once. Each of them gives it every row, of which it takes the first
+        and passes over the others.
+        """
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = make()
+        return cast(_S, found)
 
 
 @dataclass(frozen=True, slots=True)

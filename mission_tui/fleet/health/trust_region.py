@@ -61,12 +61,22 @@ class StepScale:
         self._settings = settings
         self._start = settings.clip_range if settings.clip_range_decays else 0.0
         self._now = settings.clip_range
+        self._row: Row | None = None
+        self._u: float | None = None
+
+    @classmethod
+    def shared(cls, context: RuleContext) -> StepScale:
+        """The one of all rules of `context`."""
+        return context.shared(cls, lambda: cls(context.settings))
 
     def update(self, row: Row) -> None:
-        """Take in one update."""
+        """Take in one update. The same row again is passed over."""
+        if row is self._row:
+            return
         clip = row.metrics.get("train/clip_range")
         if clip is not None and math.isfinite(clip):
             self._start, self._now = self._start or clip, clip
+        self._row, self._u = row, _u(row, self.radius)
 
     @property
     def clip_range(self) -> float:
@@ -85,7 +95,7 @@ class StepScale:
 
     def u(self, row: Row) -> float | None:
         """The u of `row`'s update; None when the row says no KL."""
-        return _u(row, self.radius)
+        return self._u if row is self._row else _u(row, self.radius)
 
     def clipped(self, share: float) -> float:
         """The share that would have been clipped, of steps of which the present clip range clips `share`."""

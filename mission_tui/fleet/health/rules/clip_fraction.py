@@ -27,7 +27,7 @@ class ClipFraction(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.clip_fraction
         self._rows = Window[Row](limits.window)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
         self._gravity = StepGravity(context, limits.window)

@@ -56,12 +56,19 @@ class Drawdown(Rule):
         self._nearly_all = Hysteresis(limits.critical_updates, limits.critical_updates)
         self._smooth = self._peak = self._base = self._lowest = math.nan
         self._peak_update = 0
-        self._steps = Steps(context)
+        self._steps = Steps.shared(context)
         self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
+        self._judged: Row | None = None
         self._row: Row | None = None
 
     def judge(self, row: Row) -> Severity | None:
-        """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20."""
+        """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20.
+
+        Other rules ask it of the same row.
+        """
+        if row is self._judged:
+            return self.severity
+        self._judged = row
         self._steps.update(row)
         value = row.metrics.get("rollout/ep_rew_mean")
         if value is None or not math.isfinite(value) or not self.context.returns.filled:
@@ -147,11 +154,18 @@ class Steps:
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._us = Numbers(STEPS_SEEN)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._row: Row | None = None
 
+    @classmethod
+    def shared(cls, context: RuleContext) -> Steps:
+        """The one of all rules of `context`."""
+        return context.shared(cls, lambda: cls(context))
+
     def update(self, row: Row) -> None:
-        """Take in one update."""
+        """Take in one update. The same row again is passed over."""
+        if row is self._row:
+            return
         self._row = row
         self._scale.update(row)
         u = self._scale.u(row)

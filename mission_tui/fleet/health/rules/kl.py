@@ -50,7 +50,7 @@ class KlPersistent(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.kl_persistent
         self._rows = Window[tuple[Row, float]](limits.window)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._high = Hysteresis(limits.needed, limits.window)
         self._very_high = Hysteresis(limits.needed, limits.window)
         self._hot: dict[Severity, _Stretch] = {}

@@ -46,7 +46,7 @@ class KlCreep(Rule):
         self._usual_row: Row | None = None
         self._recent = Numbers(limits.window)
         self._rows = Window[Row](EVIDENCE)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._sum = 0.0
         self._on = False
         self._left = False

@@ -39,7 +39,7 @@ class KlSpike(Rule):
         self._limits = limits = context.limits.kl_spike
         self._us = Numbers(limits.window)
         self._rows = Window[Row](EVIDENCE)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         self._before: float | None = None
         self._calm: Row | None = None
         self._spike: tuple[Row, float, float] | None = None

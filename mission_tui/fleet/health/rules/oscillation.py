@@ -42,8 +42,8 @@ class RewardOscillation(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = context.limits.reward_oscillation
-        self._drawdown = Drawdown(context)
-        self._steps = Steps(context)
+        self._drawdown = context.shared(Drawdown, lambda: Drawdown(context))
+        self._steps = Steps.shared(context)
         self._block: list[float] = []
         self._spread = Quantiles()
         self._points = 0

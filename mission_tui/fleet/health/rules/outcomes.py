@@ -25,7 +25,7 @@ class Outcomes(Rule):
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)
         self._limits = context.limits.outcomes
-        self._endings = Endings(context)
+        self._endings = Endings.shared(context)
         self._misled = Hysteresis(NEEDED, WINDOW)
         self._winless = Hysteresis(NEEDED, WINDOW)
         self._rise: Rise | None = None

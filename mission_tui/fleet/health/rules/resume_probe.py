@@ -33,7 +33,7 @@ class ResumeProbe(Rule):
         self._limits = context.limits.resume_probe
         self._rows = Window[Row](self._limits.updates)
         self._recent = Window[bool](self._limits.window)
-        self._scale = StepScale(context.settings)
+        self._scale = StepScale.shared(context)
         resumed = context.settings.resumed
         before = _Steps(context, () if resumed is None else resumed.steps_before)
         self._u_limit, self._clip_limit = before.limits

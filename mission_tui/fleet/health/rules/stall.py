@@ -42,7 +42,7 @@ class Stall(Rule):
         self._returns = Numbers(limits.window)
         self._seen = 0
         self._growing = _Growing(limits.looks, calm=max(1, limits.window // limits.every))
-        self._endings = Endings(context)
+        self._endings = Endings.shared(context)
         self._idling = Hysteresis(NEEDED, CALM)
         self._idle_then = self._rise = self._level = self._gain = 0.0
         self._dip: tuple[float, float] | None = None
