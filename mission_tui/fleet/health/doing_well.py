@@ -37,6 +37,7 @@ class Success:
         self._context = context
         self._best_share = best_share
         self._first: list[float] = []
+        self._start = math.nan
         self._first_is_whole = False
         self._recent = Numbers(WINDOW)
         self._bests = Numbers(WINDOW)
@@ -70,6 +71,7 @@ class Success:
         self._bests.append(best)
         if len(self._first) < FIRST and not self._first_is_whole:
             self._first.append(mean)
+            self._start = sum(self._first) / len(self._first)
             self._first_is_whole = _episodes_by(row) >= self._context.settings.stats_window
         if len(self._recent) >= LOOKS:
             well = self.well
@@ -160,10 +162,6 @@ class Success:
             newest = self._context.returns.newest
             return f"the newest {newest.COUNT} episodes have lost {newest.share_lost:.0%} of what was gained"
         return self.shortfall or "the return is neither rising nor near its best"
-
-    @property
-    def _start(self) -> float:
-        return sum(self._first) / len(self._first)
 
     @property
     def shortfall(self) -> str:

@@ -76,6 +76,8 @@ class NewestEpisodes:
     Followed here is the mean return of a step's episode: each counts as long as it was, because those that fail are
     over first and would be most of the newest. `mean` is the present one, NaN before there is one, `peak` the best,
     reached at update `peak_update`, and `base` the lowest of before that, which may be that of the last hundred.
+    `share_lost` is the share of what was gained that they have lost; 0 where chance may have made it, and where updates
+    end so many episodes that the mean of the last hundred says it as soon.
     """
 
     COUNT = 20
@@ -86,6 +88,7 @@ class NewestEpisodes:
         self._lowest = self._error = self._peak_error = math.nan
         self.mean = self.peak = self.base = math.nan
         self.peak_update = 0
+        self.share_lost = 0.0
 
     def update(self, update: int, mean: float | None, returns: Sequence[float], lengths: Sequence[int]) -> None:
         """Take in the mean of the last hundred and the returns and lengths of the episodes that ended in `update`."""
@@ -97,24 +100,16 @@ class NewestEpisodes:
         self._count += len(returns)
         while self._count - len(self._updates[0][1]) >= self._most:
             self._count -= len(self._updates.popleft()[1])
-        if self._says_more:
+        # The hundred are of many updates.
+        says_more = self._count >= self.COUNT and update - self._updates[0][0] >= FEW_UPDATES
+        if says_more:
             self._follow(update)
+        self.share_lost = self._fallen() if says_more and self._count >= 2 * self.COUNT else 0.0
 
-    @property
-    def share_lost(self) -> float:
-        """The share of what was gained that they have lost; 0 where chance may have made it, and where updates end so
-        many episodes that the mean of the last hundred says it as soon.
-        """
-        if not self._says_more or self._count < 2 * self.COUNT:
-            return 0.0
+    def _fallen(self) -> float:
         gain, fall = self.peak - self.base, self.peak - self.mean
         surely = fall > SURE_ERRORS * math.hypot(self._peak_error, self._error)
         return fall / gain if surely and gain > 0.0 else 0.0
-
-    @property
-    def _says_more(self) -> bool:
-        """Whether the hundred are of many updates."""
-        return self._count >= self.COUNT and self._updates[-1][0] - self._updates[0][0] >= FEW_UPDATES
 
     def _follow(self, update: int) -> None:
         newest: list[tuple[float, float]] = []
@@ -143,8 +138,9 @@ class Returns:
 
     `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
     episodes of this attempt alone, and true where nobody knows how many have ended; `warm` is whether trends may be
-    judged: the warm-up is over and the window filled. `sampled` and `lengths` are the returns and lengths of those
-    episodes that ended in the row that is judged and were sampled, `newest` the newest of them in all.
+    judged: the warm-up is over and the window filled. `low` and `high` are the 5 and the 95 % quantile of all returns,
+    0 before the first. `sampled` and `lengths` are the returns and lengths of those episodes that ended in the row that
+    is judged and were sampled, `newest` the newest of them in all.
     """
 
     def __init__(self, warm_up: int, stats_window: int) -> None:
@@ -170,6 +166,7 @@ class Returns:
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
+        self.low = self.high = 0.0
         self.sampled: tuple[float, ...] = ()
         self.lengths: tuple[int, ...] = ()
         self.newest = NewestEpisodes(stats_window)
@@ -195,6 +192,7 @@ class Returns:
             self._step(mean - self.latest)
         self._recent.append(mean)
         self._spread.add(mean)
+        self.low, self.high = self._spread.at(0.05) or 0.0, self._spread.at(0.95) or 0.0
         self._trend = self._span = None
         self.latest = mean
         if self.smooth is None or self.best is None or not self._was_filled:
@@ -255,16 +253,6 @@ class Returns:
         if self._noise is None:
             self._noise = self._noise_of_steps()
         return self._noise
-
-    @property
-    def low(self) -> float:
-        """The 5 % quantile of all returns."""
-        return self._spread.at(0.05) or 0.0
-
-    @property
-    def high(self) -> float:
-        """The 95 % quantile of all returns."""
-        return self._spread.at(0.95) or 0.0
 
     @property
     def span(self) -> float:
