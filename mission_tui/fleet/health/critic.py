@@ -1,9 +1,8 @@
-"""Whether the value function is taught at all, and whether it is asked for more than the next reward.
+"""Whether the value function is asked for more than the next reward, and from when on it may be judged.
 
-What the settings say is known; of a log without settings the losses tell it. SB3's `train/loss` is that of the last
-minibatch, policy + vf_coef x value + ent_coef x entropy: where it stays next to that of the policy although values
-miss by far, the value loss has no weight. Values that look no step ahead miss by no more than a reward: at a discount
-of nearly 0 their targets are rewards, whose mean square follows from the mean return and length of the episodes.
+What the settings say is known; of a log without settings the losses tell it. Values that look no step ahead miss by no
+more than a reward: at a discount of nearly 0 their targets are rewards, whose mean square follows from the mean return
+and length of the episodes.
 """
 
 from __future__ import annotations
@@ -16,13 +15,9 @@ from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.windows import Window
 
-LOSS, POLICY_LOSS, VALUE_LOSS = "train/loss", "train/policy_gradient_loss", "train/value_loss"
+VALUE_LOSS = "train/value_loss"
 EXPLAINED = "train/explained_variance"
 NEEDED, LOOKS = 12, 16
-LEAST_WEIGHT = 0.02
-"""Published settings of PPO have a `vf_coef` of 0.19 and more; the last minibatch's loss may lie far below the mean."""
-LEAST_LOSS = 0.3
-"""Below it the entropy bonus and the noise of the policy's loss are as large as a healthy value loss."""
 SHORTEST = 5.0
 """Steps of an episode from which on it matters how far ahead values look."""
 NEAR = 0.5
@@ -50,26 +45,6 @@ def critic_warm_up(context: RuleContext) -> int:
     if budget is None:
         return limits.warm_up
     return round(max(limits.warm_up_share * budget, min(limits.warm_up, SHORT_BUDGET_SHARE * budget)))
-
-
-class CriticWeight:
-    """Whether the value loss has no weight in what is learned."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._coef = settings.vf_coef
-        self._none = Hysteresis(NEEDED, LOOKS)
-
-    def update(self, row: Row) -> None:
-        """Take in one update."""
-        total, policy, value = (row.metrics.get(tag, math.nan) for tag in (LOSS, POLICY_LOSS, VALUE_LOSS))
-        if self._coef is None and math.isfinite(total) and math.isfinite(policy) and value >= LEAST_LOSS:
-            share = abs(total - policy) / value
-            self._none.update(over=share < LEAST_WEIGHT, calm=share >= LEAST_WEIGHT)
-
-    @property
-    def is_none(self) -> bool:
-        """Whether it is known, or seen in 12 of 16 updates."""
-        return self._none.on if self._coef is None else self._coef == 0.0
 
 
 class ValueHorizon:

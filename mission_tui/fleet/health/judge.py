@@ -39,6 +39,7 @@ from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_
 from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, told_by
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
+from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.not_finite import NotFinite
 from mission_tui.fleet.health.phrases import for_strangers, without_tables
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
@@ -203,6 +204,7 @@ class HealthJudge:
             if self._other is None:
                 returns.newest.update(row.update, mean, returns.sampled, returns.lengths)
             returns.update(mean, row.episodes, self._ended_since(row))
+            self._losses.update(row)
             self._dead = self._is_dead(row)
         for rule in rules:
             severity = rule.judge(row)
@@ -309,7 +311,8 @@ class HealthJudge:
         settings, limits = self._settings, self._limits
         self._steps: int | None = None
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
-        context = RuleContext(settings, limits, self._returns)
+        self._losses = LossParts(settings)
+        context = RuleContext(settings, limits, self._returns, self._losses)
         self._not_finite = NotFinite(context)
         if hang is None:
             hang = Hang(context)
@@ -449,7 +452,7 @@ class HealthJudge:
         """
         words = rule.explain(severity)
         if severity != "info":
-            words = usual_first(rule.id, words, self._settings, self._row)
+            words = usual_first(rule.id, words, self._settings, self._losses, self._row)
         if not self._settings.ours:
             advice = for_strangers(without_tables(words.advice), words.advice_set, self._settings)
             sentence, why = without_tables(words.sentence), without_tables(words.cause)

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, TypeVar, cast, overload
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
@@ -18,6 +18,9 @@ from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
+
+if TYPE_CHECKING:
+    from mission_tui.fleet.health.loss_parts import LossParts
 
 _D = TypeVar("_D")
 _S = TypeVar("_S")
@@ -57,11 +60,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """The run a rule judges: its settings, the limits in force, and its returns so far (taken in before any rule)."""
+    """The run a rule judges: its settings, the limits in force, its returns so far, and what its losses tell of its
+    settings (both taken in before any rule).
+    """
 
     settings: Settings
     limits: Limits
     returns: Returns
+    losses: LossParts
     _shared: dict[object, object] = field(default_factory=dict)
 
     def shared(self, key: object, make: Callable[[], _S]) -> _S:

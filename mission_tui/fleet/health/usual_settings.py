@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mission_tui.fleet.health.loss_parts import MOST_ENTROPY_COEF, LossParts
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Row
 from mission_tui.fleet.health.settings import Settings
@@ -24,18 +25,20 @@ CODE_TOO = frozenset({"nan", "ratio"})
 """Rules that may speak of an environment's or a policy's own code, and then advise no setting."""
 LEAST_GAMMA, USUAL_GAMMA = 0.8, 0.99
 LEAST_VALUE_COEF, USUAL_VALUE_COEF = 0.1, 0.5
-MOST_ENTROPY_COEF, USUAL_ENTROPY_COEF = 0.1, 0.01
+USUAL_ENTROPY_COEF = 0.01
 LEAST_PRESSURE = 1e-3
 """Of the reference's update pressure: a policy that learns so slowly stands still for all anybody can see."""
 
 Words = tuple[str, str, tuple[str, ...]]
 
 
-def usual_first(rule: str, words: Explanation, settings: Settings, row: Row | None) -> Explanation:
-    """`words` of `rule`, or with the cause and advice of a setting that no known training has."""
+def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossParts, row: Row | None) -> Explanation:
+    """`words` of `rule`, or with the cause and advice of a setting that no known training has, as far as the settings
+    say it, or `losses` tell it of a log that does not.
+    """
     if rule in NOT_OF_LEARNING or (rule in CODE_TOO and not words.advice_set):
         return words
-    found = _rate(settings, row) or _coefficient(settings)
+    found = _rate(settings, row) or _coefficient(settings, losses)
     if found is None:
         return words
     cause, advice, assignments = found
@@ -60,7 +63,7 @@ def _rate(settings: Settings, row: Row | None) -> Words | None:
     return None
 
 
-def _coefficient(settings: Settings) -> Words | None:
+def _coefficient(settings: Settings, losses: LossParts) -> Words | None:
     gamma, value, entropy = settings.gamma, settings.vf_coef, settings.ent_coef
     if gamma is not None and gamma < LEAST_GAMMA:
         return (
@@ -68,15 +71,17 @@ def _coefficient(settings: Settings) -> Words | None:
             "let the policy look further ahead",
             (f"ppo.gamma={USUAL_GAMMA:g}",),
         )
-    if value is not None and value < LEAST_VALUE_COEF:
+    if losses.values_are_untaught or (value is not None and value < LEAST_VALUE_COEF):
+        weight = f"ppo.vf_coef = {value:g}" if value is not None else "by train/loss ppo.vf_coef is about 0"
         return (
-            f"ppo.vf_coef = {value:g}: the value function hardly learns, so advantages are mostly noise",
+            f"{weight}: the value function hardly learns, so advantages are mostly noise",
             "give the value loss its usual weight",
             (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",),
         )
-    if entropy is not None and entropy > MOST_ENTROPY_COEF:
+    if losses.bonus is not None or (entropy is not None and entropy > MOST_ENTROPY_COEF):
+        bonus = f"ppo.ent_coef = {entropy:g}" if entropy is not None else losses.told_bonus
         return (
-            f"ppo.ent_coef = {entropy:g}: acting at random pays more than the task does",
+            f"{bonus}: acting at random pays more than the task does",
             "lower the entropy bonus to a usual one",
             (f"ppo.ent_coef={USUAL_ENTROPY_COEF:g}",),
         )

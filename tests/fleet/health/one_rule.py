@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.settings import Settings
@@ -67,10 +68,12 @@ def watch(
     """Let a fresh rule of `kind` judge `rows` as the judge would."""
     settings = settings or Settings(total_timesteps=1_000_000, rollout=1000)
     returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
-    rule = kind(RuleContext(settings, limits or Limits(), returns))
+    losses = LossParts(settings)
+    rule = kind(RuleContext(settings, limits or Limits(), returns, losses))
     watched, steps = Watched([], []), math.nan
     for row in rows:
         returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, ended(row, steps))
+        losses.update(row)
         steps = row.timesteps
         if isinstance(row, SampledRow):
             returns.sampled, returns.lengths = row.returns, row.lengths

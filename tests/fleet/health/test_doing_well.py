@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.specs.thresholds import Limits
@@ -22,7 +23,7 @@ WANDER = [dice.uniform(0.0, 1.0) for _ in range(150)]
 def after(lines: Iterable[Row], settings: Settings | None = None) -> Success:
     """What is thought of a run once `lines` are seen."""
     returns = Returns(30, 100)
-    success = Success(RuleContext(settings or Settings(), Limits(), returns))
+    success = Success(RuleContext(settings or Settings(), Limits(), returns, LossParts(Settings())))
     for line in lines:
         returns.update(line.metrics.get("rollout/ep_rew_mean"), line.episodes)
         success.update(line)
@@ -99,7 +100,7 @@ def test_chance_alone_keeps_nobody_from_its_best() -> None:
     chance = random.Random(11)
     window = [0.0] * 100
     returns = Returns(30, 100)
-    success = Success(RuleContext(Settings(), Limits(), returns))
+    success = Success(RuleContext(Settings(), Limits(), returns, LossParts(Settings())))
     never = True
     for number in range(1, 300):
         skill = min(0.7, number / 60.0)

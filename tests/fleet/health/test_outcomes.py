@@ -13,6 +13,7 @@ from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
 from mission_tui.envs.mission import OUTCOMES
 from mission_tui.fleet.health.episode_endings import Endings, Kind, kind_of
+from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.rules.outcomes import Outcomes
@@ -64,7 +65,7 @@ def test_every_ending_of_mission_gym_is_known() -> None:
 
 def endings(said: Mapping[str, int], env_id: str = "X") -> Endings:
     """What is known after one update of these endings."""
-    one = Endings(RuleContext(Settings(env_id=env_id), Limits(), Returns(30, 100)))
+    one = Endings(RuleContext(Settings(env_id=env_id), Limits(), Returns(30, 100), LossParts(Settings())))
     one.update(Row(1, 1, 1, {}, outcomes=said))
     return one
 

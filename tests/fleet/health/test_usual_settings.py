@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.usual_settings import usual_first
@@ -33,14 +34,14 @@ USUAL = Settings(
 def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str) -> None:
     """Whatever the rule itself would say; a resume takes the assignment, and the cause names the setting."""
     known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
-    said = usual_first("drawdown", WORDS, known, row(1, {}))
+    said = usual_first("drawdown", WORDS, known, LossParts(known), row(1, {}))
     assert (said.sentence, said.advice_set) == ("it fell", (advice,))
     assert said.cause != WORDS.cause
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(), run=RunSpec(total_timesteps=100_000))
     change(spec, said.advice_set)
-    assert usual_first("throughput", WORDS, known, row(1, {})) == WORDS
+    assert usual_first("throughput", WORDS, known, LossParts(known), row(1, {})) == WORDS
     of_code = replace(WORDS, advice="look at how the environment computes its reward", advice_set=())
-    assert usual_first("nan", of_code, known, row(1, {})) == of_code
+    assert usual_first("nan", of_code, known, LossParts(known), row(1, {})) == of_code
 
 
 @pytest.mark.parametrize(
@@ -56,4 +57,5 @@ def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str)
 def test_what_published_trainings_have_is_left_alone(settings: dict[str, object]) -> None:
     """A rate that a schedule brought to nothing is the schedule's; what is not known is not guessed."""
     known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
-    assert usual_first("drawdown", WORDS, known, row(1, {"learning_rate": 1e-9} if settings else {})) == WORDS
+    odd = row(1, {"learning_rate": 1e-9} if settings else {})
+    assert usual_first("drawdown", WORDS, known, LossParts(known), odd) == WORDS

@@ -19,7 +19,7 @@ import statistics
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.health.critic import CriticWeight, ValueHorizon, critic_warm_up
+from mission_tui.fleet.health.critic import ValueHorizon, critic_warm_up
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
 from mission_tui.fleet.health.phrases import is_large, reward_scale_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
@@ -62,7 +62,7 @@ class ExplainedVariance(Rule):
         self._nans = 0
         self._return: float | None = None
         self._success = Success.shared(context, limits.best_share)
-        self._weight, self._horizon = CriticWeight(context.settings), ValueHorizon(context.settings)
+        self._horizon = ValueHorizon(context.settings)
         self._useless = Hysteresis(FLAT, LOOKS)
         self._row: Row | None = None
 
@@ -73,7 +73,6 @@ class ExplainedVariance(Rule):
         """
         self._row = row
         self._success.update(row)
-        self._weight.update(row)
         self._horizon.update(row)
         self._take_in(row)
         returns = self.context.returns
@@ -121,7 +120,8 @@ class ExplainedVariance(Rule):
         # What was a clear rise once does not become none because the return gets noisier.
         risen = self._success.gain > REAL_GAIN * self.context.returns.error
         self._risen = self._risen or (risen and self.context.returns.warm)
-        useless = (self._weight.is_none or self._horizon.is_none(risen=risen or self._risen)) and not well
+        near = self._horizon.is_none(risen=risen or self._risen)
+        useless = (self.context.losses.values_are_untaught or near) and not well
         useless = useless and (self._useless.on or not self._success.rises_now)
         return self._useless.update(over=useless, calm=not useless)
 
@@ -180,7 +180,7 @@ class ExplainedVariance(Rule):
 
     def _complaint(self) -> str:
         """Why values cannot help."""
-        if self._weight.is_none:
+        if self.context.losses.values_are_untaught:
             known = self.context.settings.vf_coef is not None
             said = "ppo.vf_coef = 0" if known else "train/loss is that of the policy alone"
             return f"nothing teaches the value function: {said}"
@@ -203,7 +203,7 @@ class ExplainedVariance(Rule):
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
-        if self._useless.on and self._weight.is_none:
+        if self._useless.on and self.context.losses.values_are_untaught:
             return "give the value loss a weight", (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",)
         if self._useless.on:
             return "let values look further ahead", (f"ppo.gamma={USUAL_GAMMA:g}",)
