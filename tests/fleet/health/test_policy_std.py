@@ -8,6 +8,7 @@ import pytest
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.rules.policy_std import UNIT_ENTROPY, PolicyStd
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
@@ -152,6 +153,18 @@ def test_causes_and_advice_know_the_bonus_and_the_pressure() -> None:
         assert cause in words.cause
         assert words.advice_set == (assignment,)
         assert change(spec, words.advice_set) != spec
+
+
+def test_a_bonus_that_only_the_losses_tell_is_the_cause() -> None:
+    """SB3's losses, of a log without settings: wide actions are what is paid for, narrow ones are not."""
+    paid = {"policy_gradient_loss": -0.01, "value_loss": 0.01, "entropy_loss": -2.0, "loss": -2.01}
+
+    def of(std: float) -> Explanation:
+        return judged(PolicyStd, [row(n, paid | {"std": 1.0 if n < 20 else std}) for n in range(1, 30)]).words[0]
+
+    assert of(3.0).cause.startswith("by train/loss ppo.ent_coef is at least 1, which rewards wide actions; ")
+    assert (of(3.0).advice, of(3.0).advice_set) == ("lower the entropy bonus", ("ppo.ent_coef=0.01",))
+    assert "ent_coef" not in of(0.05).cause
 
 
 def test_what_is_no_number_says_nothing() -> None:

@@ -17,6 +17,7 @@ from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import CEILING_SHARE, Success
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.health.usual_settings import USUAL_ENTROPY_COEF
 from mission_tui.fleet.windows import Window
 
 LEAST, MOST, SB3, LOSS = "policy/std_min_ratio", "policy/std_max_ratio", "train/std", "train/entropy_loss"
@@ -175,7 +176,8 @@ class PolicyStd(Rule):
     def _bonus(self) -> str:
         coef = self.context.settings.ent_coef
         if coef is None:
-            return ""
+            told = self.context.losses.told_bonus
+            return f"{told}, which rewards wide actions; " if told and self._side == "wide" else ""
         if self._side == "wide":
             return f"ppo.ent_coef = {coef:g} rewards wide actions; " if coef else ""
         return f"ppo.ent_coef = {coef:g} does not keep actions wide; " if coef else "there is no entropy bonus; "
@@ -185,6 +187,8 @@ class PolicyStd(Rule):
         coef = settings.ent_coef
         if self._side == "wide" and coef:
             return "lower the entropy bonus", (f"ppo.ent_coef={coef / 10.0:.2g}",)
+        if self._side == "wide" and self.context.losses.bonus is not None:
+            return "lower the entropy bonus", (f"ppo.ent_coef={USUAL_ENTROPY_COEF:g}",)
         pressure = phrases.pressure_of(settings, phrases.learning_rate_of(row, settings))
         if self._side == "narrow" and coef is not None and (pressure is None or pressure < HIGH_PRESSURE):
             wanted = max(LEAST_COEF, 3.0 * coef)
