@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
 from msgspec import Struct
-from textual._xterm_parser import XTermParser
 from textual.message import Message
+
+from mission_tui.tui.terminal.escape_key import EscapeParser
 
 _QUESTION = 31
 QUERY = f"\x1b_Gi={_QUESTION},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"
@@ -98,8 +99,8 @@ def _removal(number: int) -> str:
     return f"{_BEGIN}a=d,d=I,i={number},q=2{_END}"
 
 
-class AnswerParser(XTermParser):
-    """Textual's (8.2.8) parser of what a terminal sends, without the answers about pictures, which it takes for keys.
+class AnswerParser(EscapeParser):
+    """The parser of what a terminal sends, without the answers about pictures, which Textual's takes for keys.
 
     `answered` gets what those to `QUERY` say, `told` what the terminal says of itself (`ESC [ ? ... c`, or `S`). While
     one is expected an Esc at the end of what was read waits for what follows.

@@ -1,0 +1,59 @@
+"""Esc and the key behind it, as a terminal sends them in one piece."""
+
+from __future__ import annotations
+
+import pytest
+from textual.events import Key
+
+from mission_tui.tui.terminal.escape_key import EscapeParser
+
+
+def keys_of(data: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `data` is once nothing more has come for a while."""
+    now = 0.0
+    monkeypatch.setattr("textual._parser.get_time", lambda: now)
+    parser = EscapeParser(False)
+    found = [*parser.feed(data)]
+    now = 1.0
+    found += [*parser.tick()]
+    return [message.key for message in found if isinstance(message, Key)]
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        ("\x1bm", ["escape", "m"]),
+        ("\x1bm\x1b[24;80R", ["escape", "m"]),
+        ("\x1bRppo", ["escape", "R", "p", "p", "o"]),
+        ("\x1b\x1bK", ["escape", "escape", "K"]),
+        ("\x1b?", ["escape", "question_mark"]),
+        ("\x1b]", ["escape", "right_square_bracket"]),
+        ("\x1b", ["escape"]),
+    ],
+)
+def test_an_esc_is_one_whatever_comes_at_once_behind_it(
+    data: str, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual made Alt of it: Esc was lost, and of a letter with an answer of the terminal behind it came `^`, too."""
+    assert keys_of(data, monkeypatch) == keys
+
+
+@pytest.mark.parametrize("data", ["\x1b1", "\x1b0", "\x1bP"])
+def test_alt_with_a_launch_key_starts_nothing(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Alt and a digit people change tabs and windows."""
+    assert keys_of(data, monkeypatch) == ["escape"]
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        ("\x1b[A", ["up"]),
+        ("\x1bOP", ["f1"]),
+        ("\x1bf", ["ctrl+right"]),
+        ("\x1b\x7f", ["ctrl+w"]),
+        ("\x1b[", ["left_square_bracket"]),
+    ],
+)
+def test_keys_that_begin_with_an_esc_are_those(data: str, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of one whose end was lost the beginning is no Esc, which would turn away from a sheet."""
+    assert keys_of(data, monkeypatch) == keys
