@@ -178,6 +178,14 @@ def test_a_narrow_table_loses_whole_columns_and_the_least_first() -> None:
     assert seen[-1] == ["run", "CPU", "RAM", "VRAM"]
 
 
+def test_a_long_name_is_cut_before_the_names_give_way() -> None:
+    """A line without its run's name says nothing, and neither does a name without what the run takes."""
+    named = structs.replace(BUSY.runs[0], name="a-long-name-of-a-run-that-goes-on")
+    titles, row = table(RUN_COLUMNS, [Use(named, 16)], 40)
+    assert titles.text.split() == ["run", "CPU", "RAM", "VRAM"]
+    assert row.text.split() == ["a-long-name-of-a…", "312%", "3.1G", "1.0G"]
+
+
 def test_unknown_values_come_last_whichever_way_it_is_sorted() -> None:
     """A run that holds no VRAM is below those that do; an unknown column keeps the order."""
     uses = [Use(view, 16) for view in reversed(runs_on(BUSY, "age"))]

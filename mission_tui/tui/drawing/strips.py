@@ -257,11 +257,20 @@ def table(
     lead: Callable[[Row], list[Part]] | None = None,
     ground: Callable[[Row], Style | None] = lambda _row: None,
 ) -> list[Strip]:
-    """Titles and rows; `lead` are the two cells before each, `ground` what lies under it. A click on a title sorts."""
+    """Titles and rows; `lead` are the two cells before each, `ground` what lies under it. A click on a title sorts.
+
+    Columns give way from the right, the highest ranks first; before one of rank 0 does, the longest words are cut.
+    """
     words = {id(column): [literal(column.text(row)) for row in rows] for column in columns}
     shown = [(column, _width(column, words[id(column)])) for column in columns]
-    while len(shown) > 1 and 2 + sum(cells + _GAP for _, cells in shown) - _GAP > width:
-        shown.remove(max(shown, key=lambda pair: -1 if pair[0].title == sort else pair[0].rank))
+    while len(shown) > 1 and (over := 2 + sum(cells + _GAP for _, cells in shown) - _GAP - width) > 0:
+        goes = max(reversed(shown), key=lambda pair: -1 if pair[0].title == sort else pair[0].rank)
+        column, cells = max(shown, key=lambda pair: pair[1] - _width(pair[0], ()))
+        spare = cells - _width(column, ())
+        if goes[0].rank == 0 and spare:
+            shown[shown.index((column, cells))] = column, cells - min(over, spare)
+        else:
+            shown.remove(goes)
     titles: list[Part] = [("  ", QUIET)]
     for column, cells in shown:
         mark = "▾" if column.title == sort else ""
