@@ -86,7 +86,7 @@ ACTIONS: tuple[Action, ...] = (
     *(_command(name, "start", "" if name == "launch" else None) for name in _STARTS),
     *(_command(row.name) for row in CATALOGUE if row.keys and row.changes and row.name not in _STARTS),
     Action("act", "actions", ("x",), "more", "everything that can be done with these runs", "app.do('actions')",
-           needs="marked", menu=False, hint=1, sheet=True),
+           needs="marked", menu=False, hint=0, sheet=True),
     Action("look", "open", ("enter",), "open", "open the chosen run", "screen.open('learn')", _LISTS,
            needs="run", hint=7),
     _command("findings", "look", "screen.open('health')"),

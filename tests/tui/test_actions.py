@@ -17,6 +17,7 @@ from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.snapshot_screen import bindings
 from mission_tui.tui.state.fleet_view_state import FleetViewState
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.verbs import VERBS
 from mission_tui.tui.widgets.footer import fitting, hints
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE
@@ -108,6 +109,14 @@ def test_the_footer_fits_any_width(width: int) -> None:
     assert sum(hint.cells for hint in shown) + gaps <= width - 1
     if width >= 80:
         assert [hint.key for hint in shown][:6] == ["u", "1", "2", "3", "4", "P"]
+
+
+@pytest.mark.parametrize(("width", "keys"), [(80, "1234567x"), (60, "12345x"), (40, "123x")])
+def test_of_many_presets_the_last_ones_give_way(width: int, keys: str) -> None:
+    """The first stay, and so does what leads to everything that can be done with the chosen run."""
+    many = [PresetChoice(f"preset{key}", key=key) for key in "0123456789"]
+    shown = fitting(hints("fleet", many, LIVE[0], readonly=False, undoable=False), width)
+    assert "".join(hint.key for hint in shown) == keys
 
 
 def test_the_footer_offers_what_fits_the_chosen_run() -> None:

@@ -55,12 +55,14 @@ def save_nothing(_saving: Saving, _replace: bool) -> SavedPreset:
 
 
 def by_key(presets: Iterable[PresetChoice]) -> dict[str, PresetChoice]:
-    """The presets that keys stand for: the first wins, the working folder's only where no other has the key."""
+    """The presets that keys stand for, as the keys lie; the first wins, the working folder's only where no other has
+    the key.
+    """
     carried: dict[str, PresetChoice] = {}
     for preset in sorted(presets, key=lambda it: bool(it.from_folder)):
         if preset.key in LAUNCH_KEYS and preset.key is not None:
             carried.setdefault(preset.key, preset)
-    return carried
+    return {key: carried[key] for key in LAUNCH_KEYS if key in carried}
 
 
 def members(preset: PresetChoice) -> tuple[str, ...]:

@@ -70,14 +70,15 @@ def hints(
 
 
 def _rank(action: Action, place: Place) -> int:
-    return 0 if place == "run" and action.name in _ON_FINDINGS else action.hint or 0
+    return -1 if place == "run" and action.name in _ON_FINDINGS else action.hint or 0
 
 
 def fitting(shown: Sequence[Hint], width: int) -> list[Hint]:
-    """The hints that fit `width` cells, in their own order; the highest ranks go first."""
+    """The hints that fit `width` cells, in their own order; the highest ranks go first, of presets the last ones."""
     kept = list(shown)
     while kept and sum(hint.cells for hint in kept) + _gaps(kept) > width - 1:
-        kept.remove(max(kept, key=lambda hint: hint.rank))
+        # Their order is that of the keys, and who has just come begins with the first; `x` leads to all else.
+        kept.remove(max(kept, key=lambda hint: (hint.rank, kept.index(hint) if hint.group == "presets" else 0)))
     return kept
 
 
