@@ -284,6 +284,8 @@ def test_the_picture_shows_curve_marks_band_and_evaluation_without_colours() -> 
     assert content.scene is not None
     (meaning,) = signs(content.scene.marks, 60)
     assert meaning.text.split() == ["↓", "saved", "■", "eval", "95", "%", "CI", "2", "resumed", "▲░", "finding"]
+    (narrow,) = signs(content.scene.marks, 22)
+    assert narrow.text.split() == ["↓", "saved", "2", "resumed"], "none is cut amid its word"
 
 
 def test_words_of_findings_that_begin_together_do_not_write_into_each_other() -> None:

@@ -61,6 +61,16 @@ async def test_forty_columns_show_what_matters() -> None:
         assert "▲ KL" in line
 
 
+@pytest.mark.parametrize("columns", [40, 50, 58])
+async def test_a_narrow_run_shares_its_columns_between_chart_and_metrics(columns: int) -> None:
+    """The list does not leave so few to the chart that even its words are cut after two letters."""
+    async with staged(size=(columns, 20)) as stage:
+        await stage.press("enter")
+        await stage.shows("return over")
+        await stage.shows(">return")
+        assert any("┤" in line for line in stage.lines())
+
+
 @pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"LANG": "de_DE.ISO-8859-1"}, {}], ids=["C", "latin", "unset"])
 async def test_without_utf8_everything_is_ascii(environ: dict[str, str]) -> None:
     """Shapes, sparklines, frames and the chart have stand-ins of the same width."""
@@ -125,6 +135,15 @@ async def test_sixteen_live_runs_scroll_as_panes() -> None:
         await stage.shows("more live runs: move on to see them")
         await stage.press("end")
         await stage.shows("> run-0015")
+
+
+async def test_one_pane_that_does_not_fit_is_announced_as_one() -> None:
+    """As it is in English."""
+    from tests.tui.fleets import ENDED, a_run
+
+    async with staged(a_fleet((a_run("run-a"), a_run("run-b"), *ENDED[:3])), size=(80, 24)) as stage:
+        await stage.press("v")
+        await stage.shows("1 more live run: move on to see it")
 
 
 @pytest.mark.parametrize("size", [(36, 8), (20, 5), (30, 3)])

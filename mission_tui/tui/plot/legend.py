@@ -145,16 +145,22 @@ def _wrapped(items: Sequence[list[Part]], width: int) -> list[list[Part]]:
 
 
 def signs(marks: Marks, width: int) -> list[Strip]:
-    """What the signs on the charts mean; no line at all where there are none."""
+    """What the signs on the charts mean, as many as fit; no line at all where there are none."""
     kinds = {mark.kind for mark in marks.marks}
-    parts: list[Part] = []
-    for kind, (sign, style, word) in MARKS.items():
-        if kind in kinds:
-            parts += [(f" {'2' if kind == 'resume' else sign} ", style), (f"{word} ", colours.QUIET)]
+    said = [
+        ("2" if kind == "resume" else sign, style, word) for kind, (sign, style, word) in MARKS.items() if kind in kinds
+    ]
     if marks.bands:
         gravest = marks.bands[-1].severity
-        parts += [(f" {SEVERITY_SHAPES[gravest]}░ ", colours.severity_style(gravest)), ("finding ", colours.QUIET)]
-    return [line(parts, width)] if parts else []
+        said.append((f"{SEVERITY_SHAPES[gravest]}░", colours.severity_style(gravest), "finding"))
+    parts: list[Part] = []
+    room = width
+    for sign, style, word in said:
+        cells = cell_len(f" {sign} {word}")
+        if cells <= room:
+            room -= cells + 1
+            parts += [(f" {sign} ", style), (f"{word} ", colours.QUIET)]
+    return [line(parts, width)] if said else []
 
 
 def controls(settings: ChartSettings, *, kept: bool, reading: bool, width: int) -> list[Part]:

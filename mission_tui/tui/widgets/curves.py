@@ -33,7 +33,7 @@ from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
-_CHART_LEAST, _METRICS_LEAST = 24, 20
+_CHART_LEAST, _METRICS_LEAST, _METRICS = 24, 20, 35
 _WALL_FROM = 160
 """Columns of the screen."""
 _WALL_METRICS = 58
@@ -132,6 +132,8 @@ class Curves(SplitContainer):
             chart = whole - _WALL_METRICS
         elif chart is None and self._stacking is _MULTIPLES and whole < _BESIDE_FROM:
             chart = whole - _BESIDE_PANELS
+        elif chart is None and whole < _CHART_LEAST + _METRICS:
+            chart = min(_CHART_LEAST, whole - _METRICS_LEAST)
         give_columns(metrics, None if chart is None else whole - chart)
 
     def split(self) -> Split | None:

@@ -257,7 +257,7 @@ class Selector(_DrawnField, Lines, can_focus=True):
 _ABOUT = {
     "form-presets": "↑ ↓ choose, letters search",
     "form-changes": "one key=value per line; several values with commas make one run each",
-    "form-name": "its name; several become NAME-1, NAME-2, ...",
+    "form-name": "its name, of letters, digits, dots, dashes, underscores; several get -1, -2, ...",
     "form-group": "group for listing and comparing several runs; empty: a new one",
     "form-after": "names of runs that have to end first",
     "form-copies": "how many runs of each",

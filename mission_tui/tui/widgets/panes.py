@@ -132,7 +132,8 @@ class PaneGrid(Lines):
         strips = [strip for row in shown for strip in self._rows[row].strips]
         hidden = len(self._runs) - min(len(self._runs), fitting * columns)
         if hidden and height > len(strips):
-            strips.append(line([(f"  {hidden} more live runs: move on to see them", colours.QUIET)], width))
+            runs, them = ("run", "it") if hidden == 1 else ("runs", "them")
+            strips.append(line([(f"  {hidden} more live {runs}: move on to see {them}", colours.QUIET)], width))
         self.show(strips)
 
     def _draw(self, shown: range, columns: int, width: int) -> None:
