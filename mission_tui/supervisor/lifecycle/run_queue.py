@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,7 +37,7 @@ from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import Spec, command_words
+from mission_tui.fleet.specs.spec import LaunchItem, Spec, command_words
 from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.spec_file import spec_document
@@ -222,6 +223,30 @@ def group_shortage(core: Core, run_id: str, spec: Spec, now: float) -> str:
     busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
     more = f"`set {group} keep.limits.group_runs=N` (launch -j N) lets N share them"
     return f"waits for {_cores(claim.cores)}, so that all run at full speed: {busy}, {are}; {more}"
+
+
+def held_in_groups(core: Core, items: Sequence[LaunchItem], held: Sequence[str]) -> list[str]:
+    """What each of `items` would wait for if they were launched now, in this order: what `held` says of it, else its
+    turn in its group, as `group_shortage` will see it.
+    """
+    headroom = headroom_now(core, core.machine.limits.read())
+    busy, told = headroom.cores_busy, list(held)
+    alive = Counter(run.journal.group for run in map(core.store.run, core.live) if run.journal.attempt)
+    for at, item in enumerate(items):
+        if told[at]:
+            continue
+        most, here = item.spec.keep.limits.group_runs, core.launcher_for(item.spec).can.here
+        cores = queued_run(core, "", "", item.spec, None, 0.0).claim.cores if here else 0
+        if item.group is not None and alive[item.group] >= (most or 1):
+            if most is not None:
+                told[at] = f"waits for its group: keep.limits.group_runs (launch -j) allows {most} of it at once"
+            elif here and busy + cores > headroom.cores:
+                full = f"the others keep {min(headroom.cores, busy)} of {headroom.cores} busy"
+                told[at] = f"waits for {_cores(cores)}, so that all run at full speed: {full}"
+        if not told[at]:
+            alive[item.group] += 1
+            busy += cores
+    return told
 
 
 def _ahead_in_group(core: Core, run_id: str, group: str, now: float) -> list[RunHistory]:

@@ -62,7 +62,7 @@ from mission_tui.supervisor.launchers.order import attempt_order, trainer_enviro
 from mission_tui.supervisor.lifecycle import first_attempts
 from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
-from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, waits_for_others
+from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, held_in_groups, waits_for_others
 from mission_tui.supervisor.queries.history import estimate_paces
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
@@ -356,7 +356,7 @@ async def quote(core: Core, request: Quote) -> Quoted:
         check_names(items)
         for name in (item.name for item in items if item.name is not None):
             core.names.check(name)
-        held = [_waits_for(core, item) for item in items]
+        held = held_in_groups(core, items, [_waits_for(core, item) for item in items])
         for spec in specs:
             check_program(spec, with_spec_env(spec, caller))
         warnings = (*check_new(core, specs, visible), *thread_warnings(core, specs, caller.environ))

@@ -113,6 +113,23 @@ def test_a_quote_says_who_would_wait_and_for_what(idle_sim: SimulatedLab, tmp_pa
     assert quoted(idle_sim, follower).costs[0].waits == "waits until first has ended"
 
 
+def test_a_quote_of_a_group_has_as_many_begin_as_its_launch(idle_sim: SimulatedLab) -> None:
+    """Those that find free cores, the first however busy they are; or as many as `-j` says."""
+    idle_sim.start()
+    cores = idle_sim.snapshot().host.cores
+    wide = on_cpu(structs.replace(stub_spec(), run=structs.replace(stub_spec().run, threads=cores)))
+    items = [LaunchItem(spec=wide, group="lr-ab12") for _ in range(3)]
+    waits = [cost.waits for cost in quoted(idle_sim, *items).costs]
+    assert waits[0] == ""
+    busy = f"waits for {cores} cores, so that all run at full speed: the others keep {cores} of {cores} busy"
+    assert waits[1:] == [busy] * 2
+    two = structs.replace(wide, keep=KeepSpec(limits=LimitsKeep(group_runs=2)))
+    waits = [cost.waits for cost in quoted(idle_sim, *(structs.replace(item, spec=two) for item in items)).costs]
+    assert waits == ["", "", "waits for its group: keep.limits.group_runs (launch -j) allows 2 of it at once"]
+    alone = [cost.waits for cost in quoted(idle_sim, *(structs.replace(item, group=None) for item in items)).costs]
+    assert alone == ["", "", ""]
+
+
 def test_what_a_launch_would_refuse_is_said(sim: SimulatedLab) -> None:
     """A taken name, a run to follow that is not there, memory that there never is: the launch's sentence, and costs."""
     sim.launch(spec=on_cpu(), name="taken")
