@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import Key
+from textual.events import Key, Paste
 
 from mission_tui.tui.terminal.escape_key import EscapeParser
 
@@ -57,3 +57,22 @@ def test_alt_with_a_launch_key_starts_nothing(data: str, monkeypatch: pytest.Mon
 def test_keys_that_begin_with_an_esc_are_those(data: str, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """And of one whose end was lost the beginning is no Esc, which would turn away from a sheet."""
     assert keys_of(data, monkeypatch) == keys
+
+
+COLOURED = "\x1b[200~loss \x1b[31m0.3\x1b[0m\rK\x1by 1\r\x1b[201~"
+
+
+@pytest.mark.parametrize("at", range(1, len(COLOURED)))
+def test_coloured_text_that_is_pasted_is_text_wherever_it_is_cut(at: int) -> None:
+    """What followed an Esc in it was pressed as keys: here it would kill a run, and start one."""
+    parser = EscapeParser()
+    found = [*parser.feed(COLOURED[:at]), *parser.feed(COLOURED[at:]), *parser.feed("j")]
+    assert [it.text for it in found if isinstance(it, Paste)] == ["loss 0.3\rKy 1\r"]
+    assert [it.key for it in found if isinstance(it, Key)] == ["j"]
+
+
+def test_a_paste_that_ends_in_an_esc_leaves_the_parser_as_it_was() -> None:
+    """Also when the next one follows at once."""
+    found = [*EscapeParser().feed("\x1b[200~a\x1b\x1b[201~\x1b[200~b\x1b[201~j")]
+    assert [it.text for it in found if isinstance(it, Paste)] == ["a", "b"]
+    assert [it.key for it in found if isinstance(it, Key)] == ["j"]

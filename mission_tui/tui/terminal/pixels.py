@@ -115,21 +115,21 @@ class AnswerParser(EscapeParser):
     ) -> None:
         super().__init__(debug)
         self._expects, self._answered, self._told = expects, answered, told
-        self._held, self._held_t = "", 0.0
+        self._kept, self._kept_t = "", 0.0
 
     def feed(self, data: str) -> Iterable[Message]:
         """Events of `data`; nothing at all is the end."""
         if not data:
             return super().feed(data)
-        text, self._held = self._held + data, ""
+        text, self._kept = self._kept + data, ""
         said = self._without_answers(text) if "\x1b" in text else text
         return super().feed(said) if said else ()
 
     def tick(self) -> Iterable[Message]:
         """Called after each look for input: what looked like the beginning of an answer was a key, or is lost."""
-        late_s = _LOST_S if self._held.startswith(_BEGIN) else _PRESSED_S
-        if self._held and monotonic() - self._held_t > late_s:
-            held, self._held = self._held, ""
+        late_s = _LOST_S if self._kept.startswith(_BEGIN) else _PRESSED_S
+        if self._kept and monotonic() - self._kept_t > late_s:
+            held, self._kept = self._kept, ""
             if late_s == _PRESSED_S:
                 yield from super().feed(held)
         yield from super().tick()
@@ -145,7 +145,7 @@ class AnswerParser(EscapeParser):
             if end:
                 self._answered(answer)
             elif len(rest) < _LONGEST:
-                self._held, self._held_t = begin + rest, monotonic()
+                self._kept, self._kept_t = begin + rest, monotonic()
                 return "".join(kept)
             else:
                 text = rest
@@ -157,7 +157,7 @@ class AnswerParser(EscapeParser):
         said = _OF_ITSELF.sub("", said)
         start = _BEGUN.search(said)
         if start is not None:
-            self._held, self._held_t = start[0], monotonic()
+            self._kept, self._kept_t = start[0], monotonic()
             said = said[: start.start()]
         return said
 
