@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 
 from mission_tui.fleet.events.findings import Finding, asking
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
@@ -36,6 +38,22 @@ def state_word(view: RunView) -> str:
 def asks_for_action(view: RunView) -> tuple[Finding, ...]:
     """The findings of a run that somebody should look at."""
     return asking(view.findings, over=view.state in OVER)
+
+
+FLAG_SENTENCES: Mapping[RunFlag, str] = {
+    "keeperless": "its keeper is gone: it trains on, and the supervisor carries out what it is asked; nothing to do",
+    "unkillable": "even SIGKILL does not end its processes: they wait in the kernel, for a device or a disk",
+    "unverifiable": "it cannot be told whether its processes are its own, so that none of them is signalled",
+    "damaged": "files of it are damaged or cannot be read; what is whole is shown",
+    "slow-start": "it has been starting for unusually long; l shows what it has printed",
+    "silent": "its node has said nothing for a while",
+}
+"""What a flag means that has no other words: of the rest the cause says it."""
+
+
+def flag_sentences(view: RunView) -> list[str]:
+    """What the flags of a run mean."""
+    return [FLAG_SENTENCES[flag] for flag in view.flags if flag in FLAG_SENTENCES]
 
 
 _FEWEST_UPDATES, _DECIDED, _STILL_KL, _KL_ROWS = 10, 0.01, 1e-6, 8

@@ -9,9 +9,10 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.outcome import RunState
+from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.course import Course, GoalView, Place
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import FLAG_SENTENCES, share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.state import run_status
@@ -21,6 +22,7 @@ from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.panes import framed, inside
 from mission_tui.tui.widgets.run_table import COLUMNS
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE, NAN_FINDING, NOW, a_fleet, a_run, ended, queued
+from tests.tui.stage import staged
 
 
 def test_every_state_and_outcome_has_a_shape_of_its_own() -> None:
@@ -53,6 +55,19 @@ def test_the_badge_names_the_worst_first() -> None:
     assert run_status.badge(ENDED[1])[0] == "▲ nan"
     assert run_status.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+async def test_what_a_flag_means_is_said_where_it_stands() -> None:
+    """Below the list, above every tab of the run, and in the help; of the others the cause says it."""
+    told = {"foreign", "failed-duty", "out-of-sight", "outlived"}
+    assert set(FLAG_SENTENCES) == set(get_args(RunFlag)) - told
+    async with staged(a_fleet((a_run("lonely", flags=("keeperless",)),))) as stage:
+        await stage.shows("▲ its keeper is gone: it trains on")
+        await stage.press("enter", "h")
+        await stage.shows("ok: no rule has anything to say")
+        await stage.shows("▲ its keeper is gone: it trains on")
+        await stage.press("question_mark", "end", "pageup", "pageup")
+        await stage.shows("keeperless")
 
 
 def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:

@@ -20,7 +20,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Evaluated, Progress
 from mission_tui.ipc.requests import Evaluate
 from mission_tui.present import numbers
-from mission_tui.present.run_state import state_word
+from mission_tui.present.run_state import FLAG_SENTENCES, state_word
 from mission_tui.run_module import module_words
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, launches, offered
 from mission_tui.tui.drawing import colours
@@ -134,6 +134,7 @@ def _symbols() -> Iterator[tuple[str, str]]:
         "stuck",
         "no finding yet, but it always chooses the same action or has stopped moving, and its return has not risen",
     )
+    yield from FLAG_SENTENCES.items()
     yield "!", "beside a metric: beyond a limit now, not yet for long enough to be a finding"
     yield "(KL)", "acknowledged: it is known, and opens again if it gets worse"
     yield "✓", "marked: keys apply to all that are"

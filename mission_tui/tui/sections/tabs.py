@@ -19,7 +19,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.search.result import SearchResult
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import share_done
+from mission_tui.present.run_state import flag_sentences, share_done
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.drawing.sparkline import bar
@@ -127,7 +127,8 @@ def learn(view: RunView, data: RunData | None, width: int, height: int, now: flo
     below: list[list[Part]] = []
     if view.update:
         above.append(_progress(view, inside))
-        told = [*_concerns(view, now), *_tried(view), *_paid(view)]
+        flagged = [_Notice("▲ ", sentence, colours.WARN, colours.WARN) for sentence in flag_sentences(view)]
+        told = [*flagged, *_concerns(view, now), *_tried(view), *_paid(view)]
         below = [key_metrics(view, inside), *_folded(told, inside, height - len(above) - 2)]
         charts = _charts(view, data, width, height - len(above) - len(below))
         if not charts:

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import share_done, state_word, time_left
+from mission_tui.present.run_state import flag_sentences, share_done, state_word, time_left
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import bar
@@ -227,9 +227,11 @@ def _status(view: RunView, now: float, width: int) -> list[Part]:
 
 
 def _remarks(view: RunView, width: int) -> list[Part]:
-    """What was set last while it trained, and what people wrote of the run."""
+    """What its flags mean, what was set last while it trained, and what people wrote of the run."""
+    flagged = (f"▲ {sentence}" for sentence in flag_sentences(view))
+    lines: list[Part] = [(text, colours.WARN) for said in flagged for text in wrap(said, max(10, width))]
     told = wrap(view.changes[-1].sentence, max(10, width))[:_MOST_FROM] if view.changes else []
-    lines: list[Part] = [(text, colours.INK) for text in told]
+    lines += [(text, colours.INK) for text in told]
     labels = " ".join(f"+{label}" for label in view.labels)
     words = "  ".join(part for part in (labels, f"“{view.note}”" if view.note else "") if part)
     return [*lines, (fit(words, width), colours.INK)] if words else lines
