@@ -41,7 +41,7 @@ def asks_for_action(view: RunView) -> tuple[Finding, ...]:
 
 
 FLAG_SENTENCES: Mapping[RunFlag, str] = {
-    "keeperless": "its keeper is gone: it trains on, and the supervisor carries out what it is asked; nothing to do",
+    "keeperless": "its keeper is gone: it trains on, and obeys, but how a crash ended it would not be recorded",
     "unkillable": "even SIGKILL does not end its processes: they wait in the kernel, for a device or a disk",
     "unverifiable": "it cannot be told whether its processes are its own, so that none of them is signalled",
     "damaged": "files of it are damaged or cannot be read; what is whole is shown",

@@ -70,6 +70,19 @@ async def test_what_a_flag_means_is_said_where_it_stands() -> None:
         await stage.shows("keeperless")
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+async def test_a_run_is_named_with_its_health_in_any_width(width: int) -> None:
+    """A long name is cut, and the pace is left out, before the health is."""
+    view = a_run("a-name-that-goes-on-and-on-and-never-ends-3", flags=("keeperless",))
+    async with staged(a_fleet((view,)), size=(width, 24)) as stage:
+        await stage.press("enter")
+        await stage.shows("health")
+        head = stage.lines()[1]
+        assert "▲ keeperless" in head
+        assert head.startswith(" a-")
+        assert "42%" in head
+
+
 def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
     """It always chooses the same action and gained nothing: `stuck`; a policy that was decided by learning is `ok`."""
     never = Course(1, *[tuple(-1.66 + 0.01 * (at % 3) for at in range(25))] * 2)

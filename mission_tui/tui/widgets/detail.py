@@ -174,6 +174,7 @@ def tab_line(
 
 _MOST = 4
 _MOST_FROM = 2
+_LEAST_NAME = 8
 
 
 class RunHead(Lines):
@@ -211,15 +212,20 @@ def _status(view: RunView, now: float, width: int) -> list[Part]:
     share = share_done(view)
     amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {time_left(view)} left"
-    tail = f" {numbers.percent(share)}  {amount}{pace}  "
-    state = f" {run_status.shape(view)} {state_word(view)} "
-    name = fit_name(view.name, min(30, cell_len(literal(view.name))))
-    room = width - cell_len(name) - len(state) - len(tail) - cell_len(literal(health)) - 3
-    done, rest = bar(share, min(40, room))
+    state, whole = f" {run_status.shape(view)} {state_word(view)} ", min(30, cell_len(literal(view.name)))
+    done, spare, tail = numbers.percent(share), 0, ""
+    for tail in (f" {done}  {amount}{pace}  ", f" {done}  {amount}  ", f" {done}  "):
+        spare = width - 2 - len(state) - len(tail) - cell_len(literal(health))
+        if spare >= min(whole, _LEAST_NAME):
+            break
+    # Health is the last to go: it is why one looks.
+    name = fit_name(view.name, max(1, min(whole, spare)))
+    room = spare - cell_len(name) - 1
+    filled, rest = bar(share, min(40, room))
     return [
         (f" {name}", colours.BOLD),
         (state, run_status.state_style(view)),
-        (done, colours.LIVE),
+        (filled, colours.LIVE),
         (rest, colours.TRACK),
         (tail, colours.INK),
         (health, health_style),
