@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from msgspec import structs
 from textual.widgets import Input
@@ -236,3 +239,33 @@ async def test_a_run_that_trains_and_has_saved_nothing_saves_first() -> None:
         await stage.shows("no such key")
         await stage.shows("It has no checkpoint: one is")
         assert stage.client.asked_for(Resume)[0].check_only
+
+        async def never(_make: Any) -> Any:
+            await asyncio.Event().wait()
+            yield
+
+        stage.client.stream = never  # type: ignore[method-assign]
+        await stage.press("enter")
+        await stage.shows("waits until its next update is saved   Esc back")
+
+
+async def test_a_verdict_that_nobody_waits_for_any_more_does_not_come() -> None:
+    """Esc turns away from the line and from what it asked: a sheet later on would take keys meant for another."""
+    async with staged(a_fleet((a_run("fresh", last_checkpoint=None),))) as stage:
+        real, saved = stage.client.stream, asyncio.Event()
+
+        async def late(make: Any) -> Any:
+            await saved.wait()
+            async for reply in real(make):
+                yield reply
+
+        stage.client.stream = late  # type: ignore[method-assign]
+        await typed(stage, "R", "ppo.n_epochs=3")
+        await stage.shows("waits until its next update is saved")
+        await stage.press("escape")
+        await stage.until(lambda: not isinstance(stage.screen, LineInputScreen))
+        saved.set()
+        await stage.pilot.pause()
+        await stage.still()
+        assert stage.client.asked_for(Resume) == []
+        assert not isinstance(stage.screen, VerdictScreen)

@@ -4,6 +4,7 @@ command line, asked for and carried out.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -114,7 +115,8 @@ class LineInputScreen(Sheet[bool]):
     `about` says what it may be, `enter` what Enter does with it. It stays open meanwhile, so that keys typed ahead are
     for this line. Dismissed with True once it was accepted. An empty line is attempted only if `empty` says something.
     `offers` asks what may stand for the word that is being typed: shown below the line, and Tab takes the first. The
-    line does not wait for it, because keys that are typed ahead are for the line.
+    line does not wait for it, because keys that are typed ahead are for the line. `awaited` is said while the attempt
+    takes long, where that is not for the supervisor, and who turns away then gives it up.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -134,8 +136,10 @@ class LineInputScreen(Sheet[bool]):
         *,
         empty: bool = False,
         offers: Callable[[], Awaitable[Offers]] | None = None,
+        awaited: str = "",
     ) -> None:
         self._asks_offers = offers
+        self._awaited, self._gives_up = awaited or "the supervisor has not answered yet", bool(awaited)
         self._offers: Offers | None = None
         self._keys = f"Enter {enter}{'   Tab completes' if offers else ''}   Esc back"
         super().__init__(title, self._keys)
@@ -143,6 +147,7 @@ class LineInputScreen(Sheet[bool]):
         self._about, self._placeholder, self._text, self._empty = about, placeholder, text, empty
         self._trouble = ""
         self._trying = False
+        self._attempted: asyncio.Task[None] | None = None
 
     def content(self) -> ComposeResult:
         """The line to type into, above what it is for."""
@@ -209,8 +214,8 @@ class LineInputScreen(Sheet[bool]):
             self._app_context.carry_out(self._try(said))
 
     async def _try(self, said: str) -> None:
-        self._trying = True
-        slow = self.set_timer(_NOTICED_S, lambda: self.hint("the supervisor has not answered yet   Esc back"))
+        self._trying, self._attempted = True, asyncio.current_task()
+        slow = self.set_timer(_NOTICED_S, lambda: self.hint(f"{self._awaited}   Esc back"))
         try:
             await self._attempt(said)
         except MissionError as error:
@@ -222,6 +227,12 @@ class LineInputScreen(Sheet[bool]):
                 self.dismiss(True)
         finally:
             slow.stop()
+
+    def action_turn_away(self) -> None:
+        """Back; a sheet that came of a long wait later on would take keys meant for another."""
+        if self._trying and self._gives_up and self._attempted is not None:
+            self._attempted.cancel()
+        super().action_turn_away()
 
     def _refused(self, error: MissionError) -> None:
         self._trouble, self._trying = str(error), False
@@ -244,9 +255,12 @@ async def ask_line(
     *,
     empty: bool = False,
     offers: Callable[[], Awaitable[Offers]] | None = None,
+    awaited: str = "",
 ) -> bool:
     """Whether a line was typed that `attempt` accepted; see `LineInputScreen`."""
-    screen = LineInputScreen(app_context, title, about, enter, placeholder, attempt, text, empty=empty, offers=offers)
+    screen = LineInputScreen(
+        app_context, title, about, enter, placeholder, attempt, text, empty=empty, offers=offers, awaited=awaited
+    )
     accepted: bool | None = await app_context.ask_user(screen)
     return bool(accepted)
 

@@ -224,6 +224,7 @@ class TypedAhead:
                 self._asked_on = None
                 self._works = {request: base for request, base in self._works.items() if base is not screen}
                 self.refuse()
+                self._app.call_later(self._pass_on)  # an Esc is not typed for a line: it turns away from what waits
 
         self._app.set_timer(HOLD_S, expire)
 

@@ -73,7 +73,10 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...], begun:
         title = f"Stop {view.name} and resume it with other settings"
     offers = partial(_offers, app_context, view)
     help_ = _HELP_TO_RESUME_UNSAVED if unsaved else _HELP_TO_RESUME
-    await ask_line(app_context, title, help_, "shows what they do", "env.n_envs=64", judge, begun, offers=offers)
+    awaited = "waits until its next update is saved" if unsaved else ""
+    await ask_line(
+        app_context, title, help_, "shows what they do", "env.n_envs=64", judge, begun, offers=offers, awaited=awaited
+    )
 
 
 def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[str, ...]) -> None:
