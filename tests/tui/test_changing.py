@@ -240,9 +240,9 @@ async def test_a_run_that_trains_and_has_saved_nothing_saves_first() -> None:
         await stage.shows("It has no checkpoint: one is")
         assert stage.client.asked_for(Resume)[0].check_only
 
-        async def never(_make: Any) -> Any:
+        async def never(make: Any) -> Any:
             await asyncio.Event().wait()
-            yield
+            yield make
 
         stage.client.stream = never  # type: ignore[method-assign]
         await stage.press("enter")
