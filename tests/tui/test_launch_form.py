@@ -246,7 +246,10 @@ async def test_everything_said_can_be_reached_at_80x24() -> None:
         for _ in range(4):
             await stage.press("pagedown")
         await stage.shows("--preset FILE")
+        await stage.shows("PgUp more")
+        assert "PgDn" not in stage.text()
         await stage.press("pageup", "pageup", "pageup", "pageup")
+        await stage.shows("PgDn more")
         await stage.shows("rollout 32 x 256 = 8,192")
 
 

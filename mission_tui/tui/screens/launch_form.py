@@ -17,6 +17,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, of_machine
+from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
@@ -200,8 +201,17 @@ class LaunchForm(Sheet[Wanted]):
     def refill(self) -> None:
         """The lines have changed; the hint says whether there are more than are seen."""
         super().refill()
-        more = self.query_one("#sheet-lines", ScrollLines).place
-        self.hint(f"{self._keys}  PgDn more" if more else self._keys)
+        self._tell_more()
+
+    def action_scroll_to(self, how: Move) -> None:
+        """Scroll what stands below the fields."""
+        super().action_scroll_to(how)
+        self._tell_more()
+
+    def _tell_more(self) -> None:
+        lines = self.query_one("#sheet-lines", ScrollLines)
+        more = f"  {'PgUp' if lines.at_end else 'PgDn'} more" if lines.place else ""
+        self.hint(f"{self._keys}{more}")
 
     def _offer(self) -> None:
         field, snapshot = self.focused, self._snapshot()

@@ -210,6 +210,11 @@ class ScrollLines(Lines):
             return ""
         return f"{self._top + 1}-{min(self._total, self._top + self.size.height)}/{self._total}"
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the last line is in sight."""
+        return self._top + self.size.height >= self._total
+
     def move(self, how: Move) -> None:
         """Scroll as a key asks."""
         self._revealed = ()
