@@ -61,6 +61,17 @@ async def test_forty_columns_show_what_matters() -> None:
         assert "▲ KL" in line
 
 
+async def test_panes_of_no_live_run_are_refused_in_words() -> None:
+    """The key changed unseen what the next run would be shown as."""
+    from tests.tui.fleets import ENDED
+
+    async with staged(a_fleet(ENDED)) as stage:
+        before = stage.app.view_state.panes
+        await stage.press("v")
+        await stage.shows("no run is live")
+        assert stage.app.view_state.panes == before
+
+
 @pytest.mark.parametrize("columns", [40, 50, 58])
 async def test_a_narrow_run_shares_its_columns_between_chart_and_metrics(columns: int) -> None:
     """The list does not leave so few to the chart that even its words are cut after two letters."""

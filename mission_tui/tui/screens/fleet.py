@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.search.result import is_driver
 from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
@@ -316,6 +317,10 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
 
     def action_look(self, what: str) -> None:
         """Look otherwise: another tab, pane, order, or size of things."""
+        runs = () if self.snapshot is None else self.snapshot.runs
+        if what == "views" and not any(view.state in ALIVE for view in runs):
+            self._app_context.toast("no run is live: v shows live runs as panes or as a table")
+            return
         self.view_state.act(what, panes_shown=self._arrangement.panes > 0)
         self.redraw()
 
