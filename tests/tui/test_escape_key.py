@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.events import Key, Paste
 
-from mission_tui.tui.terminal.escape_key import EscapeParser
+from mission_tui.tui.textual_fixes.escape_key import EscapeParser
 
 
 def keys_of(data: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:

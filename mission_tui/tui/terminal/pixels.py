@@ -17,7 +17,7 @@ from time import monotonic
 from msgspec import Struct
 from textual.message import Message
 
-from mission_tui.tui.terminal.escape_key import EscapeParser
+from mission_tui.tui.textual_fixes.escape_key import EscapeParser
 
 _QUESTION = 31
 QUERY = f"\x1b_Gi={_QUESTION},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"

@@ -7,6 +7,8 @@ tried without, and goes where its test then passes.
   of toasts and strips that are cut into themselves nothing is reported there. `tests/tui/test_closed_screens.py`.
 - `loading`: the application imports its command palette and what that is made of (Textualize/textual#3754).
   `tests/tui/test_entry.py`, and the first paint of `make bench`.
+- `escape_key`: an Esc in pasted text ends the paste, and what follows is pressed; Esc and a key close behind it are Alt
+  with that key. Nothing is reported there. `tests/tui/test_escape_key.py`.
 - `cell_diff`: lines are written from their widget's left edge, and styles anew for each piece; nothing is reported
   there. It may go when the bytes of the screen in `make bench` are as few without it.
 - `screen_cells`: a screen is exported only through Rich, as an SVG that loads its font from the net; nothing is
