@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -203,6 +204,7 @@ def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
         ("image.png", b"\x89PNG\r\n\x1a\n\0\0", "is not a training log"),
         ("metrics.jsonl", b'{"kind":"update"}\n', "has no update yet"),
         ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is not a recorded trace"),
+        ("progress.csv.gz", gzip.compress(HEAD.encode()), "is compressed, and no recorded trace; decompress it first"),
     ],
 )
 def test_what_is_no_log_is_refused_by_name(tmp_path: Path, name: str, data: bytes, said: str) -> None:

@@ -139,4 +139,6 @@ def read_trace(path: Path) -> TrainingLog:
         specs = {record.attempt: own.get(record.attempt, own[1]) for record in records}
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError, KeyError, TypeError, MissionError) as error:
         raise LogError(f"{path}: is not a recorded trace: {error!r:.200}") from None
+    if not (own or records):
+        raise LogError(f"{path}: is compressed, and no recorded trace; decompress it first, such as with gunzip -k")
     return TrainingLog(path, tuple(records), Settings(), specs)
