@@ -255,6 +255,24 @@ def test_event_files_of_sb3(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 
 
 @needs_tensorboard
+def test_an_event_file_that_breaks_off_says_what_was_not_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """An event in the middle is damaged: that what comes after it was not judged is said; of a whole file nothing."""
+    write_events(tmp_path / "tb", [("train/approx_kl", 0.01, 512 * k) for k in range(1, 41)])
+    assert main(["judge", "tb"]) == 0
+    assert capsys.readouterr().err == ""
+    (file,) = (tmp_path / "tb").iterdir()
+    written = bytearray(file.read_bytes())
+    written[len(written) // 2] ^= 255
+    file.write_bytes(written)
+    assert main(["judge", "tb"]) == 0
+    printed = capsys.readouterr()
+    assert f"tb: {file.name}: its last" in printed.err
+    assert "bytes were not read: an event there is damaged or cut short" in printed.err
+
+
+@needs_tensorboard
 def test_event_files_of_cleanrl(tmp_path: Path) -> None:
     """Its losses are mapped, episodes become the mean over the last 100, its hyperparameters become the settings."""
     points = []

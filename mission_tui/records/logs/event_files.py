@@ -32,6 +32,9 @@ EPISODES = 100
 
 HYPERPARAMETERS = "hyperparameters/text_summary"
 
+_FRAME_BYTES = 16
+"""Around each event: its length, and the checksums of that and of the event."""
+
 
 @dataclass(slots=True)
 class Step:
@@ -54,13 +57,14 @@ def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
     Raises `LogError` without the extra, and for files without a tag of SB3 or CleanRL.
     """
     words: dict[str, str] = {}
-    log = log_of_rows(path, event_rows(path, files, words), [])
+    damage: list[str] = []
+    log = log_of_rows(path, event_rows(path, files, words, damage), damage)
     return replace(log, settings=replace(log.settings, **_argument_settings(words)))
 
 
-def event_rows(path: Path, files: Iterable[Path], words: dict[str, str]) -> Iterable[TableRow]:
+def event_rows(path: Path, files: Iterable[Path], words: dict[str, str], damage: list[str]) -> Iterable[TableRow]:
     """The rows that `files` hold; what CleanRL says of its arguments is put into `words`. Raises `LogError`."""
-    steps = [step for file in files for step in _steps(file, words)]
+    steps = [step for file in files for step in _steps(file, words, damage)]
     tags = {tag for step in steps for tag in step.values}
     if not tags.isdisjoint(CLEANRL):
         return _cleanrl_rows(steps)
@@ -70,11 +74,12 @@ def event_rows(path: Path, files: Iterable[Path], words: dict[str, str]) -> Iter
     return map(_row, steps)
 
 
-def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
+def _steps(path: Path, words: dict[str, str], damage: list[str]) -> Iterator[Step]:
     try:
         from tensorboard.backend.event_processing.event_file_loader import (
-            LegacyEventFileLoader,
+            RawEventFileLoader,
         )
+        from tensorboard.compat.proto.event_pb2 import Event
     except ImportError:
         raise LogError(
             f"{path}: is a TensorBoard event file, which needs the `tensorboard` extra; {install_words('tensorboard')}"
@@ -82,8 +87,12 @@ def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
     from google.protobuf.message import DecodeError
 
     step: Step | None = None
+    read_bytes = 0
     try:
-        for event in LegacyEventFileLoader(str(path)).Load():
+        size = path.stat().st_size
+        for record in RawEventFileLoader(str(path)).Load():
+            read_bytes += _FRAME_BYTES + len(record)
+            event = Event.FromString(record)
             for value in event.summary.value:
                 if value.tag == HYPERPARAMETERS:
                     words |= _table(value.tensor)
@@ -98,6 +107,11 @@ def _steps(path: Path, words: dict[str, str]) -> Iterator[Step]:
         raise LogError(f"{path}: cannot be read as an event file: {error}") from None
     if step is not None:
         yield step
+    # The loader stops at the first event that is not whole and says nothing: what comes after it would not be missed.
+    if read_bytes < size:
+        damage.append(
+            f"{path.name}: its last {size - read_bytes:,} bytes were not read: an event there is damaged or cut short"
+        )
 
 
 def _scalar(value: Any) -> float | None:

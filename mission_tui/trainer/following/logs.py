@@ -159,7 +159,7 @@ def _has_rows(path: Path) -> bool:
 
 def _table(path: Path) -> list[TableRow]:
     if "tfevents" in path.name:
-        return list(event_rows(path, [path], {}))
+        return list(event_rows(path, [path], {}, []))
     rows = list((read_json if path.suffix == ".json" else read_csv)(path, []))
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
