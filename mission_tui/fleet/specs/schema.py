@@ -77,6 +77,8 @@ TABLES: Mapping[str, inspect.StructType] = {
 algorithms that `run.algo` may name."""
 ENGINES = tuple(name for name in LAUNCHERS if name in TABLES)
 """The launchers of which something can be asked in a table of their own."""
+_FAMILIAR = {"lr": "learning_rate"}
+"""Short names that lists and filters show, too short to be near the setting that they mean."""
 
 
 def field_of(table: str, name: str, place: Place) -> inspect.Field:
@@ -89,7 +91,7 @@ def field_of(table: str, name: str, place: Place) -> inspect.Field:
 
 def unknown_key(place: Place, name: str, siblings: Iterable[str]) -> PresetError:
     """The refusal of key `name`: names the table it belongs to, else the nearest of its `siblings`, else them all."""
-    siblings, name = tuple(siblings), name[:60]
+    siblings, name = tuple(siblings), _FAMILIAR.get(name, name[:60])
     tables = {table: struct for table, struct in TABLES.items() if table not in OTHERS}
     homes = {field: f"{table}.{field}" for table, struct in tables.items() for field in _fields(struct)}
     if place.key.partition(".")[0] in OTHERS and "." in place.key:

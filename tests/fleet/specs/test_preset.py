@@ -104,6 +104,8 @@ def test_a_set_has_no_spec_of_its_own() -> None:
         ({"ppo": {"n_stpes": 1}}, "presets/my.toml: unknown key ppo.n_stpes; did you mean 'n_steps'?"),
         ({"pppo": {}}, "presets/my.toml: unknown key pppo; did you mean 'ppo'?"),
         ({"n_steps": 5}, "presets/my.toml: unknown key n_steps; did you mean 'ppo.n_steps'?"),
+        ({"lr": 1e-3}, "presets/my.toml: unknown key lr; did you mean 'ppo.learning_rate'?"),
+        ({"ppo": {"lr": 1e-3}}, "presets/my.toml: unknown key ppo.lr; did you mean 'ppo.learning_rate'?"),
         ({"ppo": {"n_envs": 5}}, "presets/my.toml: unknown key ppo.n_envs; did you mean 'env.n_envs'?"),
         ({"lauch": ["fast"]}, "presets/my.toml: unknown key lauch; did you mean 'launch'?"),
         (
