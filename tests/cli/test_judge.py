@@ -131,6 +131,15 @@ def test_options_say_what_the_log_does_not(capsys: pytest.CaptureFixture[str]) -
     assert judged(capsys, "sick.csv", "--clip-range", "0.4")["findings"] == []
 
 
+def test_a_column_is_truer_than_an_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What the log says of each update is not contradicted by what an option says of all of them."""
+    rows = (f"{k},{k * 2048},0.09,0.05,0.2" for k in range(1, 21))
+    header = "time/iterations,time/total_timesteps,train/approx_kl,train/learning_rate,train/clip_range"
+    (tmp_path / "told.csv").write_text("\n".join((header, *rows)))
+    assert main(["judge", "told.csv", "--learning-rate", "1e-4", "--clip-range", "0.9"]) == 0
+    assert "learning rate 0.05, clip range 0.2;" in capsys.readouterr().out
+
+
 def test_a_preset_says_the_settings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`--preset` and `--spec` bring settings and limits; one whose rollout is another is not this log's."""
     (tmp_path / "mine.toml").write_text(
@@ -205,13 +214,19 @@ def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str
         ),
         (("config",), "config: holds no training log"),
         (("sick.csv", "--batch-size", "0"), "--batch-size"),
+        (("sick.csv", "--learning-rate", "nan"), "--learning-rate': nan is not a finite number"),
+        (("sick.csv", "--reward-threshold", "inf"), "--reward-threshold': inf is not a finite number"),
+        (("package.json",), "package.json: is not a training log; known are"),
+        (("pipe.csv",), "pipe.csv: is neither a file nor a folder"),
         ((), "FILE..."),
     ],
 )
 def test_a_mistake_is_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:
-    """A file that is no log is named with what would be one."""
+    """A file that is no log is named with what would be one; nobody waits for what a pipe may bring."""
+    (tmp_path / "package.json").write_text('{"name": "x"}\n')
+    os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "monitor.csv").write_text("r,l,s\n1,2,3\n")
     (tmp_path / "config").mkdir()
     assert said in refused(capsys, *words)
@@ -362,6 +377,8 @@ def test_a_folder_is_judged_with_all_below_it(capsys: pytest.CaptureFixture[str]
     (top / "odd" / "empty.csv").touch()
     (top / "odd" / "loop").symlink_to(top)
     os.mkfifo(top / "odd" / "pipe.csv")
+    (top / ".trash").mkdir()
+    run_of_ours(top / ".trash" / "removed")
     document = judged(capsys, "-r", "weeks")
     found = {str(Path(it["file"]).relative_to("weeks")): (it["updates"], it["algorithm"]) for it in document["files"]}
     assert found == {

@@ -1,7 +1,8 @@
 """Whichever log a path means, and all logs below a folder.
 
 A folder that is one run (a run directory of ours, a table or event files in it, monitors of its workers) is one log.
-Every other file that could be one is tried, and what it is instead is said. Links to folders are not followed.
+Every other file that could be one is tried, and what it is instead is said. Links to folders are not followed, and
+folders whose name begins with a dot, such as the trash of a runs root, are passed over.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def logs_below(folder: Path) -> Iterator[Path | LogError]:
     for here, folders, files in os.walk(folder, onerror=unread.append):
         yield from (LogError(f"{it.filename}: cannot be read: {it.strerror}") for it in unread)
         unread.clear()
-        folders.sort()
+        folders[:] = sorted(it for it in folders if not it.startswith("."))
         place = Path(here)
         if (place / "spec.toml").is_file() and (place / "events.jsonl").is_file():
             folders.clear()

@@ -67,6 +67,8 @@ def monitor_files(path: Path) -> list[Path]:
     """The monitors that `path` means: itself, or those of a folder's workers; none where it is something else."""
     if path.is_dir():
         return sorted(it for it in path.iterdir() if _WORKER.fullmatch(it.name) and it.is_file())
+    if not path.is_file():
+        return []
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             head = [file.readline(_HEAD_CHARACTERS) for _ in range(2)]

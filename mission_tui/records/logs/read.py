@@ -28,6 +28,7 @@ from mission_tui.records.runs.spec_file import read_attempt_spec
 KNOWN_FORMATS = (
     "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files"
 )
+_NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
 _IN_FOLDERS = ("progress.csv", "progress.json")
 _SNIFFED_BYTES = 65_536
 _RECORD = msgspec.json.Decoder(MetricRecord)
@@ -66,9 +67,9 @@ def log_of_rows(path: Path, rows: Iterable[TableRow], damage: list[str]) -> Trai
 def _read(path: Path) -> TrainingLog:
     if path.is_dir():
         return _read_folder(path)
+    if path.exists() and not path.is_file():
+        raise LogError(f"{path}: is neither a file nor a folder")  # opening a pipe would wait for whoever writes to it
     with path.open("rb") as file:
-        if not path.is_file():
-            raise LogError(f"{path}: is neither a file nor a folder")
         head = file.read(_SNIFFED_BYTES)
     if head.startswith(b"\x1f\x8b"):
         return read_trace(path)
@@ -83,7 +84,7 @@ def _read(path: Path) -> TrainingLog:
         return read_run(path.parent) if ours else read_metrics(path)
     if is_header(first.split(",")):
         return _table(path, read_csv)
-    raise LogError(f"{path}: is not a training log; known are {KNOWN_FORMATS}")
+    raise LogError(f"{path}: {_NO_LOG}")
 
 
 def _read_folder(path: Path) -> TrainingLog:
@@ -97,7 +98,10 @@ def _read_folder(path: Path) -> TrainingLog:
 
 def _table(path: Path, reader: Callable[[Path, list[str]], Iterator[TableRow]]) -> TrainingLog:
     damage: list[str] = []
-    return log_of_rows(path, reader(path, damage), damage)
+    rows = list(reader(path, damage))
+    if not any(row.cells for row in rows) and reader is read_json:
+        raise LogError(f"{path}: {_NO_LOG}")
+    return log_of_rows(path, rows, damage)
 
 
 def read_run(path: Path) -> TrainingLog:
