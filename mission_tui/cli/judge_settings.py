@@ -138,7 +138,9 @@ def _limited(spec: Spec, judge_settings: JudgeSettings) -> Spec:
 
 
 def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
-    """The log's own words, under those of the preset, under those of the options."""
+    """The log's own words, under those of the preset, under those of the options; but a column, which tells of each
+    update (`train/learning_rate`), is truer than an option.
+    """
     settings = log.settings
     if judge_settings.spec is not None:
         spec = settings_of(judge_settings.spec, settings.total_timesteps)
@@ -148,7 +150,10 @@ def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
                 f"{spec.rollout:,}: it was not trained with that preset"
             )
         settings = spec
-    settings = replace(settings, **judge_settings.said)
+    logged = {tag for row in log.updates_done for tag in row.metrics}
+    settings = replace(
+        settings, **{name: it for name, it in judge_settings.said.items() if f"train/{name}" not in logged}
+    )
     if settings.rollout is None or settings.batch_size is None or settings.n_epochs is None:
         return settings
     return replace(settings, gradient_steps=math.ceil(settings.rollout / settings.batch_size) * settings.n_epochs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -118,6 +119,16 @@ def count_of(flag: str, most: int | None = None) -> Callable[[str], int]:
         return number
 
     return count
+
+
+class Finite(click.FloatRange):
+    """A number within limits. Neither nan, which no limit keeps out, nor an infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
 
 
 def span_of(flag: str, least_s: float, most_s: float) -> Callable[[str], float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import complete_presets, count_of, json_option
+from mission_tui.cli.options import Finite, complete_presets, count_of, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
 from mission_tui.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
     from mission_tui.records.logs.log import TrainingLog
 
-POSITIVE = click.FloatRange(min=0.0, min_open=True)
+POSITIVE = Finite(min=0.0, min_open=True)
 COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
@@ -62,7 +62,7 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 @click.option(
     "--max-episode-steps", type=count_of("--max-episode-steps"), metavar="N", help="The environment's step cap."
 )
-@click.option("--reward-threshold", type=float, metavar="X", help="The return at which the task counts as solved.")
+@click.option("--reward-threshold", type=Finite(), metavar="X", help="The return at which the task counts as solved.")
 @json_option
 @pass_session
 def judge_command(
