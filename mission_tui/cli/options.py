@@ -121,14 +121,11 @@ def count_of(flag: str, most: int | None = None) -> Callable[[str], int]:
     return count
 
 
-class Finite(click.FloatRange):
-    """A number within limits. Neither nan, which no limit keeps out, nor an infinity."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number", param, ctx)
-        return number
+def finite(context: click.Context, option: click.Parameter, number: float | None) -> float | None:
+    """The callback of an option that takes a number: refuses infinities, and nan, which no limit keeps out."""
+    if number is not None and not math.isfinite(number):
+        raise click.BadParameter(f"{number} is not a finite number", context, option)
+    return number
 
 
 def span_of(flag: str, least_s: float, most_s: float) -> Callable[[str], float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mission_tui.cli.options import Finite, json_option, runs_argument
+from mission_tui.cli.options import finite, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import UsageError
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 @runs_argument(required=True)
 @click.option("--by", type=click.Choice(("step", "time")), default="step", help="The axis of curves and areas.")
 @click.option(
-    "--threshold", type=Finite(), metavar="R", help="A return to reach (default: where the task counts as solved)."
+    "--threshold",
+    type=float,
+    callback=finite,
+    metavar="R",
+    help="A return to reach (default: where the task counts as solved).",
 )
 @click.option(
     "--metric",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import Finite, complete_presets, count_of, json_option
+from mission_tui.cli.options import complete_presets, count_of, finite, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
 from mission_tui.errors import UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
     from mission_tui.records.logs.log import TrainingLog
 
-POSITIVE = Finite(min=0.0, min_open=True)
+POSITIVE = click.FloatRange(min=0.0, min_open=True)
 COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
@@ -47,8 +47,16 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
     metavar="N",
     help="Planned steps (default: the last row's).",
 )
-@click.option("--learning-rate", type=POSITIVE, metavar="X", help="Used where the log has no such column.")
-@click.option("--clip-range", type=POSITIVE, metavar="X", help="Used where the log has no such column (default: 0.2).")
+@click.option(
+    "--learning-rate", type=POSITIVE, callback=finite, metavar="X", help="Used where the log has no such column."
+)
+@click.option(
+    "--clip-range",
+    type=POSITIVE,
+    callback=finite,
+    metavar="X",
+    help="Used where the log has no such column (default: 0.2).",
+)
 @click.option(
     "--n-epochs", type=count_of("--n-epochs"), metavar="N", help="Epochs per update (default: from train/n_updates)."
 )
@@ -58,11 +66,17 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
     metavar="N",
     help="Minibatch size, for the gradient steps of an update.",
 )
-@click.option("--target-kl", type=POSITIVE, metavar="X", help="KL at which updates were ended early.")
+@click.option("--target-kl", type=POSITIVE, callback=finite, metavar="X", help="KL at which updates were ended early.")
 @click.option(
     "--max-episode-steps", type=count_of("--max-episode-steps"), metavar="N", help="The environment's step cap."
 )
-@click.option("--reward-threshold", type=Finite(), metavar="X", help="The return at which the task counts as solved.")
+@click.option(
+    "--reward-threshold",
+    type=float,
+    callback=finite,
+    metavar="X",
+    help="The return at which the task counts as solved.",
+)
 @json_option
 @pass_session
 def judge_command(

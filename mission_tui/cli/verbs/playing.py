@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from mission_tui.cli.options import Finite, count_of, json_option, run_argument
+from mission_tui.cli.options import count_of, finite, json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
@@ -73,7 +73,9 @@ FILM_FACTS = ("run", "path", "bytes", "frames", "fps", "steps_a_frame", "episode
 @click.option(
     "--render", type=click.Choice(("ansi",)), help="Show one episode in the terminal instead; nothing is recorded."
 )
-@click.option("--fps", type=Finite(0.1, 60), help="With --render: pictures a second (default: 8).")
+@click.option(
+    "--fps", type=click.FloatRange(0.1, 60), callback=finite, help="With --render: pictures a second (default: 8)."
+)
 @json_option
 @pass_session
 def evaluate_command(

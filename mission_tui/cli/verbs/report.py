@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import Finite, json_option, runs_argument
+from mission_tui.cli.options import finite, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import MissionError, UsageError
@@ -40,7 +40,11 @@ _MOST_READ = 64 << 20
 @click.option("--metric", "metrics", metavar="TAG", multiple=True, help="Draw these instead of the usual curves.")
 @click.option("--by", type=click.Choice(("step", "time")), default="step", help="The axis of curves and areas.")
 @click.option(
-    "--threshold", type=Finite(), metavar="R", help="A return to reach (default: where the task counts as solved)."
+    "--threshold",
+    type=float,
+    callback=finite,
+    metavar="R",
+    help="A return to reach (default: where the task counts as solved).",
 )
 @click.option(
     "--film", type=click.Path(path_type=Path), metavar="FILE", help="A GIF, PNG, JPEG, WebP or MP4 to show, up to 1 MB."
