@@ -43,6 +43,9 @@ def main() -> None:
         print(_LINUX_ALONE.format(sys.platform), file=sys.stderr)  # noqa: T201 - nothing of ours is loaded yet
         sys.exit(_UNAVAILABLE)
     sys.excepthook = _say_traceback
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the shell (`>&-`): the next thing opened would get its number
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - a Path costs more; for the whole process
     if len(sys.argv) == 1 and _COMPLETING not in os.environ:
         gc.disable()  # what is loaded is no garbage; the screen's door says for how long
         from mission_tui.cli.screen import main as answer

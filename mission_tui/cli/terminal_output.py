@@ -7,12 +7,14 @@ exception stays a traceback. The screen starts without click, so click's own err
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
-from mission_tui.errors import MissionError
+from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.text import clean, clean_line, clean_lines
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _CLEAR_LINE, _RESET = "\r\x1b[K", "\x1b[0m"
 _ODD_IN_JSON = re.compile(r"[^ -~]")
 _UNDECODED = re.compile("[\ud800-\udfff]")
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EX_INTERRUPTED = 130
 SENTENCE_CHARACTERS = 1000
 
@@ -217,3 +220,11 @@ def exit_code_of(verb: Callable[[], int | None]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return EX_INTERRUPTED
+    except OSError as error:
+        # What is written here is a descriptor's; files are named in their errors. A reader that has left is click's.
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - the interpreter tries what is left of it once more
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        print_error(f"the output could not be written: {error.strerror}")
+        return EX_FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,23 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
     os.close(write)
     _, err = process.communicate(timeout=20)
     assert err == ""
+
+
+@pytest.mark.parametrize("words", [("presets",), ("--help",), ("presets", "--json")])
+def test_a_full_disk_is_one_line(shell: Shell, words: tuple[str, ...]) -> None:
+    """`mission-tui ... > file` where there is no room says so, and is no success."""
+    with Path("/dev/full").open("w") as full:
+        process = shell.start(*words, stdout=full)
+        _, err = process.communicate(timeout=20)
+    assert err == "mission-tui: the output could not be written: No space left on device\n"
+    assert process.returncode == 1
+
+
+def test_closed_streams_are_no_error(shell: Shell) -> None:
+    """`mission-tui ... >&-` does what it does, for nobody to read."""
+    closed = ["sh", "-c", '"$0" -m mission_tui presets <&- >&-', sys.executable]
+    done = subprocess.run(closed, cwd=shell.cwd, env=shell.environ, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_group_without_a_verb_shows_its_help(shell: Shell) -> None:
