@@ -209,10 +209,8 @@ def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) ->
         with board:
             ended = until_ended(session, [view.id for view in launched.runs], seen)
     except KeyboardInterrupt:
-        one = len(launched.runs) == 1
-        print_error(
-            f"{'the run goes' if one else 'the runs go'} on: see them with `mission-tui status`, end them with `stop`"
-        )
+        runs, them = ("the run goes", "it") if len(launched.runs) == 1 else ("the runs go", "them")
+        print_error(f"{runs} on: see {them} with `mission-tui status`, end {them} with `stop`")
         return EX_INTERRUPTED
     if as_json:
         _write(ended, launched.warnings, plan)
