@@ -131,6 +131,30 @@ def test_options_say_what_the_log_does_not(capsys: pytest.CaptureFixture[str]) -
     assert judged(capsys, "sick.csv", "--clip-range", "0.4")["findings"] == []
 
 
+def test_json_lines_of_steps_and_returns_are_judged_like_such_a_csv(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its keys are known by the names that people give them, as the columns of a CSV are."""
+    returns = [min(8.0 * k, 480.0) if k < 60 else max(500.0 - 8.0 * (k - 60), 10.0) for k in range(200)]
+    lines = [{"global_step": 1000 * k, "episodic_return": value} for k, value in enumerate(returns)]
+    (tmp_path / "log.jsonl").write_text("".join(f"{json.dumps(it)}\n" for it in lines))
+    (tmp_path / "log.csv").write_text(
+        "global_step,episodic_return\n" + "".join(f"{1000 * k},{value}\n" for k, value in enumerate(returns))
+    )
+    of_json, of_csv = (judged(capsys, f"log.{kind}") for kind in ("jsonl", "csv"))
+    assert [it["rule"] for it in of_json["findings"]] == ["drawdown"]
+    assert of_json["findings"] == of_csv["findings"]
+
+
+def test_columns_of_one_name_are_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Only one of them can be judged, and whoever reads the verdict has to know which."""
+    (tmp_path / "twice.csv").write_text("timesteps,reward,reward\n" + "".join(f"{9 * k},{k},1\n" for k in range(1, 9)))
+    assert main(["judge", "twice.csv"]) == 0
+    assert capsys.readouterr().err == (
+        "mission-tui: twice.csv: twice.csv line 1: several columns are called 'reward', of which the last counts\n"
+    )
+
+
 def test_a_column_is_truer_than_an_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What the log says of each update is not contradicted by what an option says of all of them."""
     rows = (f"{k},{k * 2048},0.09,0.05,0.2" for k in range(1, 21))

@@ -2,7 +2,7 @@
 table-like log (TensorBoard too) to updates, and to the settings they betray.
 
 Blank is not logged, and only the word nan is NaN. A header that comes again (two programs wrote one file) may bring
-other columns; a last line that was cut short gives what is whole of it. A CSV of the plainest kind, a column of steps
+other columns; a last line that was cut short gives what is whole of it. A table of the plainest kind, a column of steps
 and one of mean returns, is read by the names that people give these.
 
 SB3 writes what an update did with the rollout that follows it, and an evaluation in between takes that with it: its row
@@ -141,6 +141,7 @@ def _whole(value: float | None) -> int | None:
 
 _WALL_TIME = "wall_time"
 _WHERE = "time/"
+_COUNTED = (*LOGGED, _WHERE)
 
 
 _STEPS = ("total_timesteps", "timesteps", "timestep", "global_step", "env_steps", "env_step", "steps", "step")
@@ -176,6 +177,12 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
         while (cells := _next(lines, path)) is not None:
             if is_header(cells):
                 columns = _names(cells)
+                twice = next(
+                    (it for it, many in Counter(columns).items() if many > 1 and it.startswith(_COUNTED)), None
+                )
+                if twice is not None:
+                    many = f"several columns are called {cells[columns.index(twice)]!r:.60}"
+                    damage.append(f"{path.name} line {lines.line_num}: {many}, of which the last counts")
             elif not columns:
                 raise LogError(f"{path}: its first line names no column of a training log, such as train/approx_kl")
             elif cells:
@@ -197,7 +204,7 @@ def read_json(path: Path, damage: list[str]) -> Iterator[TableRow]:
             except (msgspec.DecodeError, RecursionError):
                 damage.append(f"{path.name} line {line_number}: not a JSON object; it was skipped")
                 continue
-            yield _row({tag: _text(value) for tag, value in row.items()})
+            yield _row(dict(zip(_names(row), map(_text, row.values()), strict=True)))
 
 
 def _next(lines: Iterator[list[str]], path: Path) -> list[str] | None:
@@ -209,9 +216,7 @@ def _next(lines: Iterator[list[str]], path: Path) -> list[str] | None:
 
 def _row(written: Mapping[str, str]) -> TableRow:
     cells = {
-        tag: value
-        for tag, text in written.items()
-        if tag.startswith((*LOGGED, _WHERE)) and (value := _value(text)) is not None
+        tag: value for tag, text in written.items() if tag.startswith(_COUNTED) and (value := _value(text)) is not None
     }
     return TableRow(cells, _value(written.get(_WALL_TIME, "")) or 0.0, _last_digit(written.get(ELAPSED, "")))
 
