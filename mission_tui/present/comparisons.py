@@ -19,7 +19,7 @@ def standing(it: Ranked, say: Say) -> str:
     if it.place == 1 or it.behind is None:
         return DASH
     if it.behind_interval is None:
-        return f"{say(it.behind)} lower, no interval"
+        return f"{say(it.behind)} lower, no interval" if it.behind else "as high, no interval"
     ends = " to ".join(map(say, it.behind_interval))
     return f"behind by {ends}" if it.is_behind else f"no verdict: {ends}"
 
