@@ -94,10 +94,14 @@ def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
 def base_of(preset: PresetFile, name: str, dirs: Sequence[Path]) -> PresetFile:
     """The preset that `preset` means by `name`. Raises as `load_preset`.
 
-    One that is the user's own or shipped never means one of the folder that happens to be worked in.
+    One that is the user's own or shipped never means one of the folder that happens to be worked in, and its own name
+    means the one that it hides.
     """
     if preset.origin != "here":
         dirs = [folder for folder in dirs if preset_origin(folder, os.environ) != "here"]
+    if name == preset.name:
+        own = preset.path.parent.resolve()
+        dirs = dirs[next((at for at, folder in enumerate(dirs, 1) if folder.resolve() == own), 0) :]
     return load_preset(name, dirs)
 
 

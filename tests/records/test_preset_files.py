@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.paths import shipped_presets
 from mission_tui.records.files.given_files import LARGEST_BYTES, read_toml
-from mission_tui.records.preset_files import find_presets, launched_by, load_preset, preset_on_key
+from mission_tui.records.preset_files import base_of, find_presets, launched_by, load_preset, preset_on_key
 
 TINY = '[env]\nid = "CartPole-v1"\n[run]\ntotal_timesteps = 1000\n'
 SHIPPED = (shipped_presets(),)
@@ -46,6 +47,22 @@ def test_the_first_folder_wins(dirs: tuple[Path, Path]) -> None:
     assert (list(found), broken) == (["a", "b"], {})
     assert found["a"].description == "mine"
     assert load_preset("a", dirs).path == dirs[0] / "a.toml"
+
+
+def test_a_preset_that_extends_its_own_name_means_the_one_that_it_hides(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`extends = "a"` in one's own `a` adds to the shipped `a`, by name and by path; where none is hidden, it is said."""
+    (dirs[0] / "a.toml").write_text('extends = "a"\n[env]\nn_envs = 3\n')
+    (dirs[0] / "alone.toml").write_text('extends = "alone"\n')
+    (dirs[1] / "a.toml").write_text(TINY)
+    monkeypatch.chdir(dirs[0])
+    for name in ("a", "./a.toml"):
+        spec = resolve(preset := load_preset(name, dirs), partial(base_of, preset, dirs=dirs))
+        assert (spec.env.id, spec.env.n_envs) == ("CartPole-v1", 3)
+    alone = load_preset("alone", dirs)
+    with pytest.raises(PresetError, match=r"alone\.toml: extends: no preset 'alone'"):
+        resolve(alone, partial(base_of, alone, dirs=dirs))
 
 
 def test_a_broken_preset_is_reported_and_not_passed_over(dirs: tuple[Path, Path]) -> None:
