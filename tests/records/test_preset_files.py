@@ -52,7 +52,7 @@ def test_the_first_folder_wins(dirs: tuple[Path, Path]) -> None:
 def test_a_preset_that_extends_its_own_name_means_the_one_that_it_hides(
     dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`extends = "a"` in one's own `a` adds to the shipped `a`, by name and by path; where none is hidden, it is said."""
+    """`extends = "a"` in one's own `a` adds to the shipped one, by name and by path; if none is hidden, it is said."""
     (dirs[0] / "a.toml").write_text('extends = "a"\n[env]\nn_envs = 3\n')
     (dirs[0] / "alone.toml").write_text('extends = "alone"\n')
     (dirs[1] / "a.toml").write_text(TINY)
