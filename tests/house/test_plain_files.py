@@ -44,6 +44,7 @@ EXCEPTIONS = {
     "cli/doctor_checks/machine.py": KERNEL,
     "cli/doctor_checks/installation.py": KERNEL,
     "cli/screen.py": OWN,
+    "cli/terminal_output.py": KERNEL,
     "cli/unit_file.py": OWN,
     "cli/verbs/bench.py": "a result that a person named",
     "cli/verbs/presets.py": "a preset, which may be a link",
