@@ -26,10 +26,16 @@ if TYPE_CHECKING:
 @click.command("findings")
 @run_argument(required=False)
 @click.option("--replay", is_flag=True, help="Judge the run's files again, instead of showing what was judged live.")
-@click.option("--acknowledge", metavar="ID", help="Mark a finding as known; it opens again if it gets worse.")
+@click.option(
+    "--acknowledge",
+    metavar="N",
+    help="Mark a finding as known, by its number in the list, its id, or its rule; it opens again if it gets worse.",
+)
 @click.option("--silence", metavar="RULE", help="Hide this rule for this run.")
 @click.option("--unmute", metavar="RULE", help="Undo --silence.")
-@click.option("--apply", "apply_id", metavar="ID", help="Follow a finding's advice from the last good checkpoint.")
+@click.option(
+    "--apply", "applied", metavar="N", help="Follow a finding's advice from the last good checkpoint; N as above."
+)
 @click.option("--accept", is_flag=True, help="With --apply: accept what the changes do to the run.")
 @json_option
 @pass_session
@@ -40,20 +46,20 @@ def findings_command(
     acknowledge: str | None,
     silence: str | None,
     unmute: str | None,
-    apply_id: str | None,
+    applied: str | None,
     accept: bool,
     as_json: bool,
 ) -> int:
     """Show findings with cause and advice, or act on one. The name of a group stands for its runs."""
-    asked = [word for word in (acknowledge, silence, unmute, apply_id) if word is not None]
+    asked = [word for word in (acknowledge, silence, unmute, applied) if word is not None]
     if len(asked) + replay > 1:
         raise UsageError("give one of --replay, --acknowledge, --silence, --unmute and --apply at a time")
-    if accept and apply_id is None:
+    if accept and applied is None:
         raise UsageError("--accept belongs to --apply")
     if asked and run is None:
         raise UsageError("name the run of the finding or rule (an id, a unique prefix, a name, or @last)")
-    if run is not None and apply_id is not None:
-        return _apply(session, run, apply_id, accept, as_json)
+    if run is not None and applied is not None:
+        return _apply(session, run, applied, accept, as_json)
     if run is not None and asked:
         mark: MarkWord = "acknowledged" if acknowledge is not None else "silenced" if silence is not None else "open"
         _mark(session, run, mark, acknowledge or "", silence or unmute or "", as_json)

@@ -135,14 +135,24 @@ def require(runs: Runs, run_id: str, verb: str) -> None:
         raise UsageError(f"cannot {verb} {runs.store.view(run_id).name}: {against}")
 
 
-def the_finding(runs: Runs, run_id: str, finding_id: str) -> Finding:
-    """The finding of the run, as it stands now. Raises `UsageError` with the nearest."""
+def the_finding(runs: Runs, run_id: str, named: str) -> Finding:
+    """The finding of the run, as it stands now, by its id, its rule, or its number in what `findings` shows.
+
+    Raises `UsageError` with the nearest.
+    """
+    view = runs.store.view(run_id)
+    if named.isdecimal():
+        if not 1 <= int(named) <= len(view.findings):
+            has = f"it has 1 to {len(view.findings)}" if view.findings else "it has none"
+            raise UsageError(f"{view.name} has no finding {named}: {has}")
+        named = view.findings[int(named) - 1].id
+    named = next((it.id for it in view.findings if it.rule == named), named)
     findings = runs.store.run(run_id).journal.findings
-    if finding_id not in findings:
-        name = runs.store.view(run_id).name
-        others = nearest(finding_id, findings) if findings else ": it has none"
-        raise UsageError(f"{name} has no finding '{finding_id}'{others}")
-    return findings[finding_id]
+    if named not in findings:
+        raise UsageError(
+            f"{view.name} has no finding '{named}'{nearest(named, findings) if findings else ': it has none'}"
+        )
+    return findings[named]
 
 
 def _unseen(run: LiveRun) -> str | None:

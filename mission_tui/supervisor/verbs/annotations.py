@@ -6,6 +6,8 @@ it; its id, and with it its folder, stays for good. A mark acknowledges a findin
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.events.findings import GRAVITY
 from mission_tui.fleet.events.journal import FindingMarked, RunLabelled, RunNoted, RunRenamed
@@ -87,7 +89,7 @@ async def mark(runs: Runs, request: Mark) -> Accepted:
     Runs that have ended can be marked too.
     """
     run_id = resolve_run(runs, request.run)
-    _check_mark(runs, run_id, request)
+    request = _checked_mark(runs, run_id, request)
     if _stands(runs.store.run(run_id).journal, request):
         what = request.rule or request.finding
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{what} is {request.mark} already",))
@@ -95,7 +97,8 @@ async def mark(runs: Runs, request: Mark) -> Accepted:
     return Accepted(re=request.id, runs=(run_id,))
 
 
-def _check_mark(runs: Runs, run_id: str, request: Mark) -> None:
+def _checked_mark(runs: Runs, run_id: str, request: Mark) -> Mark:
+    """`request` with the id of the finding that it names in whatever way. Raises `UsageError`."""
     if bool(request.finding) == bool(request.rule):
         raise UsageError("a mark is for one finding or for one rule; name exactly one")
     if request.rule:
@@ -103,12 +106,13 @@ def _check_mark(runs: Runs, run_id: str, request: Mark) -> None:
             raise UsageError(f"there is no health rule '{request.rule}'{nearest(request.rule, RULES)}")
         if request.mark == "acknowledged":
             raise UsageError(f"'{request.rule}' is a rule and can be silenced; only findings are acknowledged")
-        return
+        return request
     finding = the_finding(runs, run_id, request.finding)
     if request.mark == "silenced":
         raise UsageError(f"'{finding.id}' is a finding, not a rule; name its rule {finding.rule} to silence it")
     if finding.state == "cleared":
         raise UsageError(f"{finding.id} is over since update {finding.last_update}; there is nothing to mark")
+    return structs.replace(request, finding=finding.id)
 
 
 def _stands(journal: JournalState, request: Mark) -> bool:

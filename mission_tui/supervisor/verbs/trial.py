@@ -173,14 +173,7 @@ def _finding(runs: Runs, run_id: str, request: Try) -> Finding | None:
             return None
         able = [it for it in shown if it.state != "cleared" and it.advice_set]
         return max(able, key=lambda it: GRAVITY[it.severity], default=None)
-    if wanted.isdecimal():
-        if not 1 <= int(wanted) <= len(shown):
-            has = f"it has 1 to {len(shown)}" if shown else "it has none"
-            raise UsageError(f"{runs.store.view(run_id).name} has no finding {wanted}: {has}")
-        found = shown[int(wanted) - 1]
-    else:
-        of_rule = [it for it in shown if it.rule == wanted]
-        found = of_rule[0] if of_rule else the_finding(runs, run_id, wanted)
+    found = the_finding(runs, run_id, wanted)
     if not found.advice_set and not request.assignments:
         raise UsageError(_nothing_to_try(runs, run_id, found))
     return found

@@ -47,6 +47,16 @@ def test_an_acknowledged_finding_stays_so_for_the_next_supervisor(sim: Simulated
     assert sim.view(run).findings[0].state == "open"
 
 
+@pytest.mark.parametrize("named", ["1", "kl-persistent"])
+def test_a_finding_is_named_as_the_list_shows_it(sim: SimulatedLab, named: str) -> None:
+    """By its number or its rule, because the list of `findings` shows no ids; the journal has the id."""
+    run, finding = sick(sim)
+    mark(sim, run, "acknowledged", finding=named)
+    assert [event.finding for event in marks(sim, run)] == [finding]
+    with pytest.raises(UsageError, match="has no finding 99: it has 1 to"):
+        mark(sim, run, "acknowledged", finding="99")
+
+
 def test_a_rule_is_silenced_for_the_run(sim: SimulatedLab) -> None:
     """Its findings are silenced and the view names it; opening the rule takes that back."""
     run, _ = sick(sim)
