@@ -88,6 +88,17 @@ def test_what_this_machine_cannot_carry_leaves_no_run(shell: Shell, assignment: 
 
 
 @pytest.mark.slow
+def test_of_several_presets_the_one_that_cannot_run_is_named(shell: Shell) -> None:
+    """Its environment is tried last, by the supervisor, and the refusal still says whose it is."""
+    (shell.cwd / "presets" / "odd.toml").write_text('extends = "tiny"\n[env]\nid = "CartPol-v1"\n')
+    done = shell.typed("launch", "tiny", "odd")
+    assert done.returncode == 78
+    assert done.stderr.splitlines()[-1] == (
+        "mission-tui: odd: env.id 'CartPol-v1' is not a registered environment; did you mean 'CartPole-v1'?"
+    )
+
+
+@pytest.mark.slow
 def test_a_runs_root_that_cannot_be_is_refused_before_anything_starts(shell: Shell) -> None:
     """A runs root below a file is a usage error that names the option to give another."""
     (shell.cwd / "file").write_text("")

@@ -100,7 +100,13 @@ async def _tried(specs: Sequence[Spec], caller: Caller) -> list[str]:
         home = with_spec_env(spec, caller)
         check_program(spec, home)
         if not needs_no_preflight(spec) and not any(_same_task(spec, other) for other in tried):
-            if said := (await preflight(spec, home)).continued(spec):
+            try:
+                said = (await preflight(spec, home)).continued(spec)
+            except MissionError as error:
+                if any(it.preset != spec.preset for it in specs):
+                    error.args = (f"{spec.preset}: {error}",)
+                raise
+            if said:
                 warnings.append(f"{spec.preset}: {said}")
             tried.append(spec)
     return warnings
