@@ -44,6 +44,9 @@ LARGEST_BUDGET = 100_000
 LONGEST_S = 600.0
 """Of training at the run's pace: for more than `LEAST_UPDATES` a branch takes no longer unasked."""
 
+USUAL_PAIRS, QUICK_PAIRS, QUICK_S = 3, 5, 15.0
+"""Pairs of branches, and of those that take no longer than so many seconds of training at the run's pace."""
+
 LAST_IN_LINE = -1000
 """The priority of a branch: whatever the user launches goes first."""
 
@@ -103,13 +106,22 @@ def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60.0:.0f} min"
 
 
-def check_pairs(seeds: int) -> int:
-    """`seeds`, if so many pairs can be judged. Raises `UsageError`."""
-    if LEAST_PAIRS <= seeds <= MOST_PAIRS:
+def check_pairs(seeds: int | None) -> int | None:
+    """`seeds`, if so many pairs can be judged, or None for what `usual_pairs` says. Raises `UsageError`."""
+    if seeds is None or LEAST_PAIRS <= seeds <= MOST_PAIRS:
         return seeds
     raise UsageError(
         f"--seeds {seeds} must be {LEAST_PAIRS} to {MOST_PAIRS}: fewer pairs cannot tell an effect from luck"
     )
+
+
+def usual_pairs(updates: int, pace: Pace) -> int:
+    """How many pairs unasked: three, and five of branches that are over in seconds.
+
+    Five tell differences of half the size that three do, and a training that was harmed comes back at once with one
+    seed and late with another.
+    """
+    return QUICK_PAIRS if pace.update_s is not None and updates * pace.update_s <= QUICK_S else USUAL_PAIRS
 
 
 def pair_seeds(seed: int | None, number: int, pairs: int) -> tuple[int, ...]:

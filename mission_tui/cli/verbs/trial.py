@@ -27,7 +27,10 @@ Deed = Literal["begin", "discard", "take", "return"]
 @click.option("--finding", metavar="N", default="", help="Whose advice: its number in `findings`, its id, or its rule.")
 @set_option
 @click.option(
-    "--seeds", type=int, default=3, metavar="N", help="Pairs of branches, each with its own seed (default 3)."
+    "--seeds",
+    type=int,
+    metavar="N",
+    help="Pairs of branches, each with its own seed (default: 3, or 5 where a branch takes at most 15 s).",
 )
 @click.option("--budget", metavar="20u|10m", help="How long each branch trains: updates, or minutes at RUN's pace.")
 @click.option("--wait", "wait", is_flag=True, help="Stay until it is known; Ctrl-C leaves the branches training.")
@@ -42,7 +45,7 @@ def try_command(
     run: str,
     finding: str,
     assignments: tuple[str, ...],
-    seeds: int,
+    seeds: int | None,
     budget: str | None,
     wait: bool,
     show: bool,
@@ -102,7 +105,7 @@ def _ask(
     deed: Deed,
     finding: str = "",
     assignments: tuple[str, ...] = (),
-    seeds: int = 3,
+    seeds: int | None = None,
     budget: str | None = None,
 ) -> Accepted:
     from mission_tui.ipc.requests import Try

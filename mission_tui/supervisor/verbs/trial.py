@@ -117,7 +117,7 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
             f"{name} is being tried already (trial {open_.plan.number}, {open_.plan.settings}): "
             f"`mission-tui try {name} --wait` waits for it, --discard gives it up"
         )
-    pairs = trial_plan.check_pairs(request.seeds)
+    asked = trial_plan.check_pairs(request.seeds)
     finding = _finding(core, run_id, request)
     assignments = request.assignments or (() if finding is None else finding.advice_set)
     if not assignments:
@@ -128,6 +128,7 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
     begin = start.checkpoint
     trained = 0 if begin is not None else core.store.view(run_id).update or 0
     updates, said = trial_plan.updates_of(request.budget, pace, trained)
+    pairs = asked if asked is not None else trial_plan.usual_pairs(updates, pace)
     number = max(known.journal.trials, default=0) + 1
     until = trial_plan.until_timesteps(spec, begin.timesteps if begin is not None else 0, updates)
     longer = trial_plan.needed_total(spec, until)

@@ -81,18 +81,18 @@ async def _begin_trial(app_context: AppContext, view: RunView, finding: Finding 
     app_context.redraw()
 
 
-def _options(said: str) -> tuple[tuple[str, ...], str | None, int]:
+def _options(said: str) -> tuple[tuple[str, ...], str | None, int | None]:
     """Settings, budget and seeds as they were typed. Raises `UsageError`."""
-    given, rest, typed_words = {"--budget": "", "--seeds": "3"}, [], iter(words_of(said))
+    given, rest, typed_words = {"--budget": "", "--seeds": ""}, [], iter(words_of(said))
     for word in typed_words:
         name, equals, value = word.partition("=")
         if name in given:
             given[name] = value if equals else next(typed_words, "")
         else:
             rest.append(word)
-    if not given["--seeds"].isdecimal():
+    if given["--seeds"] and not given["--seeds"].isdecimal():
         raise UsageError(f"--seeds {given['--seeds'][:20]!r} is no number")
-    return settings_in(" ".join(rest)), given["--budget"] or None, int(given["--seeds"])
+    return settings_in(" ".join(rest)), given["--budget"] or None, int(given["--seeds"]) if given["--seeds"] else None
 
 
 VERBS: Mapping[str, Verb] = {"try": _try_}

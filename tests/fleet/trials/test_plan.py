@@ -32,6 +32,7 @@ from mission_tui.fleet.trials import (
     range_before,
     read_branch,
     updates_of,
+    usual_pairs,
     why_it_does_not_count,
 )
 from tests.fleet.trials.test_verdict import plan
@@ -113,6 +114,14 @@ def test_too_few_pairs_are_refused(seeds: int) -> None:
     """Two that agree say too little, and many would only take long."""
     with pytest.raises(UsageError, match="must be 3 to 16"):
         check_pairs(seeds)
+
+
+def test_quick_branches_are_five_pairs_unasked() -> None:
+    """They cost seconds and tell half the difference; of those whose pace nobody knows there are three."""
+    assert usual_pairs(391, Pace(update_s=0.03)) == 5
+    assert usual_pairs(20, Pace(update_s=6.0)) == 3
+    assert usual_pairs(20, Pace()) == 3
+    assert check_pairs(None) is None
 
 
 def test_a_branch_tells_nobody_and_stands_last() -> None:
