@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import fcntl
 import functools
 import gc
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Let workers share what pytest makes of a test module, and never look for garbage in what stays to the end."""
     if settings.get_current_profile_name() == "repeat":
         # Hypothesis also draws the constants of all modules loaded so far: those depend on the tests before.
@@ -106,12 +108,29 @@ def pytest_collection() -> Generator[None, object, object]:
     kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
     try:
-        return (yield)
+        is_worker = hasattr(session.config, "workerinput")
+        with first_alone(Path(session.config.stash[AT_HOME])) if is_worker else nullcontext():
+            return (yield)
     finally:
         sys.dont_write_bytecode = kept
         gc.freeze()
         gc.set_threshold(*COLLECTS)
         gc.enable()
+
+
+@contextmanager
+def first_alone(folder: Path) -> Iterator[None]:
+    """One worker at first, then all others at once.
+
+    In a new checkout all would begin together, and none would find the bytecode of another.
+    """
+    with (folder / "collecting").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        collected = folder / "collected"
+        if collected.exists():
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        yield
+        collected.touch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
