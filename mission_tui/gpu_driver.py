@@ -56,6 +56,17 @@ def may_be_here() -> bool:
         return False
 
 
+def can_be_loaded() -> bool:
+    """Whether NVML's library is found as `pynvml` looks for it, or where WSL2 has it; this process has it then."""
+    import ctypes
+
+    for name in (LIBRARY, str(WSL_LIBRARY)):
+        with suppress(OSError):
+            ctypes.CDLL(name)
+            return True
+    return False
+
+
 @cache
 def has_gpu() -> bool:
     """Whether NVML lists a GPU; asked once a process, and only where there is a library to ask."""

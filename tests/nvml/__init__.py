@@ -9,12 +9,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
-__all__ = ["GIB", "LIBRARY", "ONE", "TWO", "Machine", "build", "library", "machine", "needs_gcc"]
+__all__ = ["GIB", "LIBRARY", "ONE", "TWO", "Machine", "build", "library", "machine", "needs_gcc", "stand_in_module"]
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = Path(__file__).with_name("stub.c")
 LIBRARY = "libnvidia-ml.so.1"
 GIB = 1 << 30
@@ -33,6 +35,15 @@ def build(folder: Path, driver: int = 580) -> Path:
     words = ["gcc", "-shared", "-fPIC", f"-DDRIVER={driver}", "-o", str(folder / LIBRARY), str(STUB)]
     subprocess.run(words, check=True)
     return folder
+
+
+def stand_in_module(folder: Path, source: str) -> dict[str, str]:
+    """Variables with which a process takes `source` for the module `pynvml`, and finds some library for it."""
+    (folder / "pynvml.py").write_text(source)
+    library = folder / LIBRARY
+    library.unlink(missing_ok=True)
+    library.symlink_to(msgspec._core.__file__)
+    return {"PYTHONPATH": f"{folder}:{REPOSITORY}", "LD_LIBRARY_PATH": str(folder)}
 
 
 class Machine:

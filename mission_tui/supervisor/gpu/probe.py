@@ -9,6 +9,17 @@ from __future__ import annotations
 
 import os
 import sys
+
+from mission_tui.gpu_driver import can_be_loaded, why_nobody_answers
+
+if __name__ == "__main__" and not can_be_loaded():
+    # What reads NVML takes longer to load than all the rest of a probe that has nothing to read.
+    import json
+
+    note = why_nobody_answers() or "no GPU: NVML Shared Library Not Found"
+    os.write(sys.stdout.fileno(), json.dumps({"note": note}).encode() + b"\n")
+    sys.exit()
+
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +28,6 @@ import msgspec
 import pynvml
 
 from mission_tui.fleet.strips.strip import CELL_S, Cell, merged
-from mission_tui.gpu_driver import why_nobody_answers
 from mission_tui.supervisor.gpu import nvml
 from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
 

@@ -17,8 +17,7 @@ from mission_tui.gpu_driver import Driver, ask_driver
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.tui.sections.machine import machine_lines
-from tests.nvml import LIBRARY, ONE, TWO, Machine, needs_gcc
-from tests.supervisor.conftest import REPOSITORY
+from tests.nvml import LIBRARY, ONE, TWO, Machine, needs_gcc, stand_in_module
 from tests.supervisor.gpu_watching import meets
 from tests.tui.fleets import a_fleet, host
 from tests.waiting import until
@@ -180,9 +179,10 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
         "NVMLError_LibRmVersionMismatch(NVMLError)",
     )
     classes = "".join(f"class {name if '(' in name else name + '(Exception)'}: pass\n" for name in names)
-    (tmp_path / "pynvml.py").write_text(f"{classes}def nvmlInit(): raise {request.param}\n")
+    source = f"{classes}def nvmlInit(): raise {request.param}\n"
+    for name, value in stand_in_module(tmp_path, source).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(gpu_driver, "MODULE", tmp_path / "version")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{REPOSITORY}")
     return BROKEN[request.param]
 
 

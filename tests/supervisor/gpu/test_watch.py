@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from mission_tui.gpu_driver import can_be_loaded
 from mission_tui.supervisor.gpu import watch as gpu
+from mission_tui.supervisor.gpu.line import ProbeLine
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from tests.supervisor.conftest import REPOSITORY
+from tests.nvml import stand_in_module
 from tests.supervisor.gpu_watching import meets
 
 NVML = """
@@ -50,8 +55,8 @@ def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     """Puts a stand-in NVML in place whose `nvmlInit` runs the given statement."""
 
     def install(init: str) -> None:
-        (tmp_path / "pynvml.py").write_text(NVML.format(init=init))
-        monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{REPOSITORY}")
+        for name, value in stand_in_module(tmp_path, NVML.format(init=init)).items():
+            monkeypatch.setenv(name, value)
 
     return install
 
@@ -98,6 +103,18 @@ async def test_without_a_driver_the_reason_is_said_once(nvml: Callable[[str], No
     await meets(watch, lambda: watch._probe is None)
     watch.tick(wanted=True)
     assert watch._probe is None
+
+
+def test_where_no_library_is_found_nothing_more_is_loaded() -> None:
+    """Neither what reads NVML nor what writes lines of it, and the supervisor can read the line that is said."""
+    if can_be_loaded():
+        pytest.skip("this machine has the real library")
+    argv = [sys.executable, "-P", "-X", "importtime", "-m", "mission_tui.supervisor.gpu.probe"]
+    done = subprocess.run(argv, capture_output=True, timeout=30, check=True)
+    assert msgspec.json.decode(done.stdout, type=ProbeLine).note.startswith("no GPU: ")
+    assert b"mission_tui.gpu_driver" in done.stderr
+    assert b"pynvml" not in done.stderr
+    assert b"msgspec" not in done.stderr
 
 
 async def test_a_probe_that_hangs_in_the_driver_is_given_up(

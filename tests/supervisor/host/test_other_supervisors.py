@@ -15,8 +15,9 @@ from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.supervisor.host.ledger import PREFIX
+from tests.nvml import stand_in_module
 from tests.other_user import as_nobody, needs_another_user, shared_folder
-from tests.supervisor.conftest import REPOSITORY, Lab, large_spec, opened_lab, stub_spec
+from tests.supervisor.conftest import Lab, large_spec, opened_lab, stub_spec
 from tests.supervisor.verbs.test_freeze import NVML
 from tests.supervisor.verbs.test_verbs import warnings_of
 from tests.waiting import until
@@ -158,9 +159,8 @@ def test_memory_of_a_gpu_is_promised_once(idle_lab: Lab, tmp_path: Path) -> None
     folder = tmp_path / "gpu"
     folder.mkdir()
     (tmp_path / "holders").write_text("")
-    stand_in = NVML.format(holders=tmp_path / "holders").replace("len(holders()), 8", "100 << 20, 3 << 29")
-    (folder / "pynvml.py").write_text(stand_in)
-    idle_lab.start(PYTHONPATH=f"{folder}:{REPOSITORY}")
+    stand_in = NVML.format(holders=tmp_path / "holders").replace("len(holders()), 8 << 30", "100 << 20, 3 << 29")
+    idle_lab.start(**stand_in_module(folder, stand_in))
     until(lambda: idle_lab.snapshot().gpus, 20, "the GPU is known")
     # A promise counts until the first update.
     assert not [word for word in warnings_of(idle_lab, 1, SLOW, device="cuda") if "GPU memory" in word]

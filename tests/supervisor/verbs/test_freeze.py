@@ -19,6 +19,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, Resume
 from mission_tui.records.files.tail import read_all
+from tests.nvml import stand_in_module
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until
 
@@ -34,7 +35,7 @@ class NVMLError_NotFound(NVMLError): pass
 NVML_TEMPERATURE_GPU = 0
 def holders(): return [int(word) for word in open("{holders}").read().split()]
 class Memory:
-    def __init__(self): self.used, self.total = len(holders()), 8
+    def __init__(self): self.used, self.total = len(holders()), 8 << 30
 class Rates: gpu = 1
 class Process:
     def __init__(self, pid): self.pid, self.usedGpuMemory = pid, 3 << 30
@@ -121,8 +122,7 @@ def test_what_a_frozen_run_holds_on_the_gpu_is_said_in_bytes(idle_lab: Lab, tmp_
     device.parent.mkdir()
     device.write_bytes(b"\0" * 4096)
     holders.write_text(str(os.getpid()))
-    (tmp_path / "pynvml.py").write_text(NVML.format(holders=holders))
-    lab.start(PYTHONPATH=f"{tmp_path}:{REPOSITORY}")
+    lab.start(**stand_in_module(tmp_path, NVML.format(holders=holders)))
     (run,) = lab.launch(STUB_WORKERS="1", STUB_MAPS=str(device))
     trainer = lab.running(run, 2).pids.trainer
     holders.write_text(f"{os.getpid()} {trainer}")
