@@ -26,7 +26,7 @@ from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fence import Fence
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     Heartbeat,

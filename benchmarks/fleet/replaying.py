@@ -19,7 +19,7 @@ from msgspec import structs
 from benchmarks.health.trace import TRACES, read_trace
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, TrainingStarted
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.records.files.append import AppendLog

@@ -20,9 +20,10 @@ from mission_tui.errors import MissionError, NoSupervisorError, StoppedSuperviso
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client import BUSY_S, cpu_ticks, decode_reply, refusal, request_line, welcomed
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
-from mission_tui.ipc.requests import LOOKS, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
+from mission_tui.ipc.requests import LOOKS, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import (
     OPERATOR_SOCKET,
+    PROTOCOL,
     SNAPSHOT_LINE_BYTES,
     ConnectionLostError,
     LineReader,

@@ -21,9 +21,10 @@ import msgspec
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
-from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Answer, AnsweredBy, Hello, Request, Watch
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import (
     OPERATOR_SOCKET,
+    PROTOCOL,
     SNAPSHOT_LINE_BYTES,
     ConnectionLostError,
     LineReader,

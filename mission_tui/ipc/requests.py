@@ -21,7 +21,6 @@ from mission_tui.ipc import replies
 
 Answer = TypeVar("Answer", covariant=True)
 Keep = Literal["best", "last"]
-PROTOCOL = 1
 UNDO_S = 10.0
 """So long after it began a launch can be undone."""
 OPERATOR_LINE_BYTES = 1 << 20

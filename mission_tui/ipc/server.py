@@ -25,8 +25,8 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener, lines
 from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply, Welcome
-from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, PROTOCOL, Hello, OperatorRequest
-from mission_tui.ipc.sockets import REPLY_LINE_BYTES, MalformedError, WrongVersionError, decode, encode, peer
+from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, Hello, OperatorRequest
+from mission_tui.ipc.sockets import PROTOCOL, REPLY_LINE_BYTES, MalformedError, WrongVersionError, decode, encode, peer
 
 STALL_S = 60.0
 FLUSH_S = 1.0

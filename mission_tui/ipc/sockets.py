@@ -18,6 +18,8 @@ import msgspec
 
 from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, ProtocolError
 
+PROTOCOL = 1
+"""Of both sockets; here, where a trainer loads no more for it."""
 OPERATOR_SOCKET = "operator.sock"
 TELEMETRY_SOCKET = "telemetry.sock"
 MAX_PATH_BYTES = 107

@@ -18,8 +18,7 @@ from mission_tui.errors import EX_UNAVAILABLE, ProtocolError
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.requests import PROTOCOL
-from mission_tui.ipc.sockets import LineReader, MalformedError, WrongVersionError, decode, encode, peer
+from mission_tui.ipc.sockets import PROTOCOL, LineReader, MalformedError, WrongVersionError, decode, encode, peer
 from mission_tui.ipc.telemetry_messages import TELEMETRY_LINE_BYTES, Order, TelemetryMessage, TrainerHello
 
 TELEMETRY: msgspec.json.Decoder[TelemetryMessage] = msgspec.json.Decoder(TelemetryMessage)

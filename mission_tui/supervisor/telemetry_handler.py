@@ -24,7 +24,7 @@ from mission_tui.fleet.history.run import not_taken
 from mission_tui.fleet.text import clean
 from mission_tui.ipc import telemetry_messages
 from mission_tui.ipc import telemetry_messages as messages
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.plain_files import read_plain
 from mission_tui.procfs import wait_channel
 from mission_tui.records.files.append import AppendLog

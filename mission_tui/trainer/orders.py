@@ -30,7 +30,7 @@ from mission_tui.fleet.events.processes import EnvWorkers
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import telemetry_messages as messages
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
 from mission_tui.plain_files import open_fresh

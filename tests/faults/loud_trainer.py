@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.ipc.requests import PROTOCOL
-from mission_tui.ipc.sockets import decode, encode
+from mission_tui.ipc.sockets import PROTOCOL, decode, encode
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello
 from mission_tui.records.runs.layout import RunDir
 from tests.supervisor.stub_trainer import StubTrainer

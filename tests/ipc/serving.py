@@ -20,19 +20,9 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo
 from mission_tui.ipc.listener import CONNECTION_LIMIT, HELLO_S, Listener
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, OperatorReply, Progress, SnapshotReply
-from mission_tui.ipc.requests import (
-    PROTOCOL,
-    Act,
-    Evaluate,
-    GetEnded,
-    GetLog,
-    GetSnapshot,
-    Hello,
-    OperatorRequest,
-    Watch,
-)
+from mission_tui.ipc.requests import Act, Evaluate, GetEnded, GetLog, GetSnapshot, Hello, OperatorRequest, Watch
 from mission_tui.ipc.server import STALL_S, Session, serve_operator
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, encode
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, PROTOCOL, encode
 from mission_tui.paths import socket_dir
 
 REPLIES: msgspec.json.Decoder[OperatorReply] = msgspec.json.Decoder(OperatorReply)

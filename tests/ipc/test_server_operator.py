@@ -20,7 +20,6 @@ from mission_tui import __version__
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
-    PROTOCOL,
     Act,
     Evaluate,
     GetEnded,
@@ -30,7 +29,7 @@ from mission_tui.ipc.requests import (
     Shutdown,
     Watch,
 )
-from mission_tui.ipc.sockets import encode
+from mission_tui.ipc.sockets import PROTOCOL, encode
 from tests.ipc.hostile import HOSTILE_LINES
 from tests.ipc.serving import Wire, descriptors, held_up, served, snapshot, until
 

@@ -16,8 +16,8 @@ import pytest
 from mission_tui.ipc import telemetry_server
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.requests import PROTOCOL, Act
-from mission_tui.ipc.sockets import encode
+from mission_tui.ipc.requests import Act
+from mission_tui.ipc.sockets import PROTOCOL, encode
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
     TELEMETRY_LINE_BYTES,

@@ -13,8 +13,7 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from mission_tui.ipc.requests import PROTOCOL
-from mission_tui.ipc.sockets import encode
+from mission_tui.ipc.sockets import PROTOCOL, encode
 from mission_tui.ipc.telemetry_messages import (
     Heartbeat,
     Order,

@@ -17,13 +17,15 @@ from __future__ import annotations
 import mmap
 import os
 import signal
-import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
@@ -36,16 +38,19 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import Spec, rollout_size
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec, read_terms
-from mission_tui.trainer.orders import Mailbox
+
+# Hundreds of tests start this: what most of them never need is half of what would be loaded.
+if TYPE_CHECKING:
+    import subprocess
+
+    from mission_tui.trainer.orders import Mailbox
 
 WORKER = "import time\nwhile True: time.sleep(60)"
 FORKER = "import os, sys, time\nfor _ in range({}): os.fork() or time.sleep(600)\ntime.sleep(600)"
@@ -57,7 +62,7 @@ class StubTrainer:
     def __init__(self, run: RunDir, attempt: int, checkpoint: str | None, environ: Mapping[str, str]) -> None:
         self.run, self.attempt, self.environ = run, attempt, environ
         own = run.attempt(attempt).spec
-        self.spec: Spec = read_spec(own if own.is_file() else run.spec)
+        self.spec = msgspec.convert(tomllib.loads((own if own.is_file() else run.spec).read_text()), Spec)
         self.update_s = float(environ.get("STUB_UPDATE_S", "0.05"))
         phases = environ.get("STUB_PHASES", f"{self.update_s},0").split(",")
         self.rollout_s, self.learn_s = (float(seconds) for seconds in phases)
@@ -82,8 +87,7 @@ class StubTrainer:
         if self.spec.run.compile:
             time.sleep(float(self.environ.get("STUB_COMPILE_S", "0")))
         until_s = time.monotonic() + (self.spec.run.duration_s or float("inf"))
-        terms = read_terms(self.run.attempt(self.attempt).terms)
-        end = min(self.spec.run.total_timesteps or sys.maxsize, terms.until_timesteps or sys.maxsize)
+        end = min(self.spec.run.total_timesteps or sys.maxsize, self._until_timesteps() or sys.maxsize)
         while not self.stopping and self.timesteps < end:
             if time.monotonic() >= until_s:
                 break
@@ -113,6 +117,14 @@ class StubTrainer:
         if self.telemetry is not None:
             self.telemetry.close()
         return 0
+
+    def _until_timesteps(self) -> int:
+        """Where a trial's branch ends; 0 where nothing says so."""
+        if not (path := self.run.attempt(self.attempt).terms).exists():
+            return 0
+        from mission_tui.records.runs.spec_file import read_terms
+
+        return read_terms(path).until_timesteps
 
     def _learn(self) -> None:
         """A rollout and an update, as long as they are said to be."""
@@ -149,10 +161,14 @@ class StubTrainer:
         nonce = self.environ["MISSION_TUI_NONCE"]
         hello = TrainerHello(PROTOCOL, self.run.id, self.attempt, nonce, os.getpid())
         if "MISSION_TUI_MAILBOX" in self.environ:
+            from mission_tui.trainer.orders import Mailbox
+
             return Mailbox(self.run.attempt(self.attempt), hello)
         return Telemetry(Path(self.environ["MISSION_TUI_TELEMETRY"]), hello)
 
     def _worker(self, program: str) -> subprocess.Popen[bytes]:
+        import subprocess
+
         return subprocess.Popen([sys.executable, "-S", "-c", program, str(self.run.path)])
 
     def _update(self, rollout_s: float, update_s: float) -> None:
@@ -206,6 +222,8 @@ class StubTrainer:
     def _change_settings(self, order: Order) -> None:
         if order.number <= self.set or "STUB_SET_FREE" in self.environ:
             return
+        from mission_tui.fleet.specs.preset import with_words
+
         self.set, words = order.number, order.assignments
         self.spec = with_words(self.spec, (words,))
         place = (self.attempt, self.update, self.timesteps)

@@ -13,7 +13,8 @@ from mission_tui.cli.tables.documents import run_facts
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.ipc.replies import Accepted
-from mission_tui.ipc.requests import PROTOCOL, Act, Resume, Set
+from mission_tui.ipc.requests import Act, Resume, Set
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry_messages import (
     CheckpointAnswered,
     Heartbeat,

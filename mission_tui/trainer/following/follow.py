@@ -26,7 +26,7 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.metrics import Episodes, Metric, mean_value, spoken
 from mission_tui.fleet.events.outcome import PHASES, Phase
-from mission_tui.ipc.requests import PROTOCOL
+from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
     PhaseEntered,

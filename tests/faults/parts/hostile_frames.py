@@ -20,7 +20,6 @@ from mission_tui import __version__
 from mission_tui.ipc.replies import OperatorReply, Refused, SnapshotReply
 from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
-    PROTOCOL,
     Act,
     Evaluate,
     GetDetails,
@@ -31,7 +30,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.ipc.server import REQUESTS
-from mission_tui.ipc.sockets import OPERATOR_SOCKET, TELEMETRY_SOCKET, encode
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, PROTOCOL, TELEMETRY_SOCKET, encode
 from mission_tui.ipc.telemetry_messages import Heartbeat, PhaseEntered, RowsWritten, TrainerHello
 from mission_tui.ipc.telemetry_server import TELEMETRY
 from tests.faults.campaign.part import Part, Tell, Violation, chance
