@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct, inspect, structs
+from msgspec import Meta, Struct, structs
 
 from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.fleet.specs.schema import Place, fit_table
+from mission_tui.fleet.specs.schema import Place, described, fit_table
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 Bytes = Annotated[int, Meta(ge=1, le=10**18)]
@@ -48,9 +48,7 @@ class MachineLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def read_limits(table: Mapping[str, object], path: Path) -> MachineLimits:
     """The limits in `table`, parsed from the file at `path`. Raises `PresetError` naming file, key and remedy."""
-    shape = inspect.type_info(MachineLimits)
-    assert isinstance(shape, inspect.StructType)
-    return msgspec.convert(fit_table(shape, table, Place(str(path))), MachineLimits)
+    return msgspec.convert(fit_table(described(MachineLimits), table, Place(str(path))), MachineLimits)
 
 
 def tightest(limits: Sequence[MachineLimits]) -> MachineLimits:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import inspect
 
-from mission_tui.fleet.specs.schema import Place, fit_table, unknown_key
+from mission_tui.fleet.specs.schema import Place, described, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 
@@ -58,15 +57,6 @@ _AT_MOST = {
 """By rule, pairs of its fields of which the first must not be above the second."""
 
 
-def _struct(type_: type) -> inspect.StructType:
-    found = inspect.type_info(type_)
-    assert isinstance(found, inspect.StructType)
-    return found
-
-
-_KEEP, _LIMITS = _struct(HealthKeep), _struct(Limits)
-
-
 @dataclass(frozen=True, slots=True)
 class HealthFile:
     """Fitted tables: `keep` as in `keep.health` of a preset, `profiles` by name."""
@@ -94,7 +84,7 @@ def read_health(table: Mapping[str, object], path: Path) -> HealthFile:
     place = Place(str(path))
     file = HealthFile(
         path=path,
-        keep=fit_table(_KEEP, {name: it for name, it in table.items() if name != "profile"}, place),
+        keep=fit_table(described(HealthKeep), {name: it for name, it in table.items() if name != "profile"}, place),
         profiles=_profiles(table.get("profile", {}), place.at("profile")),
     )
     for profile in ("default", *file.profiles):
@@ -163,7 +153,7 @@ def _profiles(table: object, place: Place) -> dict[str, Mapping[str, object]]:
     for name in table:
         if name not in PROFILES:
             raise unknown_key(place.at(name), name, PROFILES)
-    return {name: fit_table(_LIMITS, rules, place.at(name)) for name, rules in table.items()}
+    return {name: fit_table(described(Limits), rules, place.at(name)) for name, rules in table.items()}
 
 
 def _differing(keep: Mapping[str, object]) -> dict[str, object]:

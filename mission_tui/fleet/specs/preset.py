@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import inspect, structs
+from msgspec import structs
 
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.specs import schema
@@ -161,9 +161,8 @@ def from_tables(tables: Mapping[str, object], source: str) -> Spec:
     try:
         spec = msgspec.convert(dict(tables), Spec)
     except msgspec.ValidationError:
-        struct = inspect.type_info(Spec)
-        assert isinstance(struct, inspect.StructType)
-        spec = msgspec.convert(schema.fit_table(struct, dict(tables), schema.Place(source)), Spec)
+        fitted = schema.fit_table(schema.described(Spec), dict(tables), schema.Place(source))
+        spec = msgspec.convert(fitted, Spec)
     if spec.env == EnvSpec() and spec.run.command is None:
         raise schema.Place(source).refuse(
             "env is missing; give a Gymnasium id, such as 'CartPole-v1', or a run.command"

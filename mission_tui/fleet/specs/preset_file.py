@@ -86,8 +86,8 @@ def read_preset(table: Mapping[str, object], path: Path) -> PresetFile:
         name=_word(table.get("name", path.stem), place.at("name")),
         path=path,
         table={
-            name: fit_table(struct, table[name], place.at(name), complete=False)
-            for name, struct in TABLES.items()
+            name: fit_table(TABLES[name], table[name], place.at(name), complete=False)
+            for name in TABLES
             if name in table
         },
         description=clean(_text(table.get("description", ""), place.at("description"))),

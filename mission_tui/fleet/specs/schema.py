@@ -7,10 +7,12 @@ is written, strict about what it is. Every refusal names the place: the file or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import get_args
 
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, Struct, inspect, structs
 
 from mission_tui.errors import PresetError, nearest
 from mission_tui.fleet.specs.quantity import format_quantity, parse_bytes, parse_real, parse_whole
@@ -65,14 +67,41 @@ def members(type_: inspect.Type) -> tuple[inspect.Type, ...]:
     return tuple(member for member in members if not isinstance(member, inspect.NoneType))
 
 
-_SPEC = inspect.type_info(Spec)
-assert isinstance(_SPEC, inspect.StructType)
-TABLES: Mapping[str, inspect.StructType] = {
-    field.name: member
-    for field in _SPEC.fields
-    for member in members(field.type)
-    if isinstance(member, inspect.StructType)
-}
+class Tables(Mapping[str, inspect.StructType]):
+    """The tables of `Spec` by name. Each is described once it is asked for: all at once take a tenth of the start of
+    a process that asks for none.
+    """
+
+    def __init__(self) -> None:
+        self._structs = {
+            field.name: type_
+            for field in structs.fields(Spec)
+            for type_ in get_args(field.type) or (field.type,)
+            if isinstance(type_, type) and issubclass(type_, Struct)
+        }
+
+    def __getitem__(self, name: str) -> inspect.StructType:
+        return described(self._structs[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._structs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._structs)
+
+    def __len__(self) -> int:
+        return len(self._structs)
+
+
+@cache
+def described(struct: type[Struct]) -> inspect.StructType:
+    """The fields of `struct` with their types."""
+    found = inspect.type_info(struct)
+    assert isinstance(found, inspect.StructType)
+    return found
+
+
+TABLES: Mapping[str, inspect.StructType] = Tables()
 """The tables of a preset by name: `env`, `ppo`, `run`, `keep`, `evaluate`, `slurm`, `ray`, and one for each of the
 algorithms that `run.algo` may name."""
 ENGINES = tuple(name for name in LAUNCHERS if name in TABLES)
