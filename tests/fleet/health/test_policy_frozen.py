@@ -252,6 +252,16 @@ def test_going_back_means_before_the_standstill() -> None:
     assert then(DEAD, ret=20.0).words[0].advice.endswith("from before update 41")
 
 
+def test_going_back_means_before_all_of_a_standstill_that_gets_worse() -> None:
+    """A policy that hardly moved from update 41 on, and not at all from 71 on, has stood still since 41."""
+    lines = [row(n, {"approx_kl": 0.01, "clip_fraction": 0.1, "ret": float(n)}) for n in range(1, 41)]
+    lines += [row(n, {**SMALL, "ret": 20.0}) for n in range(41, 71)]
+    lines += [row(n, {**DEAD, "ret": 20.0}) for n in range(71, 90)]
+    told = judged(PolicyFrozen, lines, SHORT)
+    assert told.changes[-1][1] == "critical"
+    assert told.words[-1].advice.endswith("from before update 41")
+
+
 def test_its_limits_are_those_of_the_run() -> None:
     """With `critical_updates` at 30 the finding comes twenty updates later."""
     limits = Limits(policy_frozen=PolicyFrozenLimits(critical_updates=30, updates=30))

@@ -54,7 +54,6 @@ class PolicyFrozen(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.policy_frozen
         self._rows = Window[Row](EVIDENCE)
-        self._updates = Window[int](limits.updates)
         self._us = Numbers(limits.updates)
         self._rate = RateCourse(context.settings)
         self._learned_with = Quantiles()
@@ -74,6 +73,7 @@ class PolicyFrozen(Rule):
         self._idle = Hysteresis(limits.updates, limits.updates)
         self._dead = Hysteresis(limits.critical_updates, limits.critical_updates)
         self._behind = Hysteresis(limits.critical_updates, limits.updates)
+        self._since: int | None = None
         self._severity: Severity | None = None
 
     def judge(self, row: Row) -> Severity | None:
@@ -85,7 +85,6 @@ class PolicyFrozen(Rule):
         if u is None or self.context.settings.gradient_steps == 1:
             return self._severity
         self._rows.append(row)
-        self._updates.append(row.update)
         self._us.append(u)
         if self._rate.update(row, self._limits.least_rate_share):
             self._begin()
@@ -105,7 +104,7 @@ class PolicyFrozen(Rule):
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         dead, radius = self._dead.on, radius_of(row, settings)
         window = limits.critical_updates if dead else limits.updates
-        since = self._updates[max(0, len(self._updates) - window)]
+        since = row.update if self._since is None else self._since
         cause, advice, assignments = cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
         if severity == "info":
             advice = f"nothing if the task is solved; otherwise {advice}"
@@ -144,6 +143,10 @@ class PolicyFrozen(Rule):
         if behind and returns.share_of_best is not None:
             behind = returns.share_of_best < limits.best_share and not self._course.near_best
         self._behind.update(over=behind, calm=not behind)
+        if idle or dead or u < least:
+            self._since = row.update if self._since is None else self._since
+        elif not (self._still.on or self._idle.on or self._dead.on):
+            self._since = None
 
     def _verdict(self) -> Severity | None:
         if not (self._dead.on or self._still.on or self._idle.on):
