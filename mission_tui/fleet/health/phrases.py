@@ -10,7 +10,7 @@ import re
 
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.specs.sizes import REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
+from mission_tui.fleet.specs.sizes import EXTREME_RATE, REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
 LARGE_ERROR = 1.0
@@ -43,7 +43,8 @@ def pressure_sentence(settings: Settings, learning_rate: float | None) -> str:
             f"the reference ({REFERENCE_GRADIENT_STEPS} x {REFERENCE_LEARNING_RATE:g})"
         )
     if learning_rate is not None:
-        return f"a learning rate of {learning_rate:.3g}, with an unknown number of gradient steps per update"
+        beyond = f"; no published setting of PPO has {EXTREME_RATE:g} or more" if learning_rate >= EXTREME_RATE else ""
+        return f"a learning rate of {learning_rate:.3g}, with an unknown number of gradient steps per update{beyond}"
     return "learning rate and gradient steps per update are not in this log"
 
 

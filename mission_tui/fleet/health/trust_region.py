@@ -15,7 +15,7 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_of, rounded
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.specs.sizes import USUAL_PRESSURE, is_extreme
+from mission_tui.fleet.specs.sizes import EXTREME_RATE, REFERENCE_LEARNING_RATE, USUAL_PRESSURE, is_extreme
 from mission_tui.fleet.specs.spec import Schedule
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
@@ -224,9 +224,14 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
 
 
 def far_too_high(settings: Settings, row: Row | None) -> tuple[str, tuple[str, ...]] | None:
-    """Advice and assignments where the learning rate is one that nobody learns with; None elsewhere."""
+    """Advice and assignments where the learning rate is one that nobody learns with; None elsewhere.
+
+    A log that does not tell how many gradient steps it is used for may still show one beyond all published settings.
+    """
     rate = learning_rate_of(row, settings)
     pressure = pressure_of(settings, rate)
+    if pressure is None and rate is not None and EXTREME_RATE <= rate < math.inf:
+        return "lower the learning rate to a usual one", (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
     if pressure is None or rate is None or not is_extreme(pressure, rate):
         return None
     return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)

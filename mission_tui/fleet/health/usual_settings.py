@@ -49,12 +49,12 @@ def _rate(settings: Settings, row: Row | None) -> Words | None:
     """A rate that the settings themselves plan; one that has decayed is a schedule's or a tamperer's."""
     rate = learning_rate_of(row, settings)
     pressure = pressure_of(settings, rate)
-    if rate is None or pressure is None:
-        return None
     cause = pressure_sentence(settings, rate)
     if (usual := far_too_high(settings, row)) is not None:
         return cause, *usual
     planned = settings.learning_rate
+    if rate is None or pressure is None:
+        return None
     if isinstance(planned, Schedule) or planned is None or not 0.0 < rate <= planned:
         return None
     if pressure_of(settings, planned) is not None and pressure < LEAST_PRESSURE and planned < 2.0 * rate:

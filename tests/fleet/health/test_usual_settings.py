@@ -44,6 +44,15 @@ def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str)
     assert usual_first("nan", of_code, known, LossParts(known), row(1, {})) == of_code
 
 
+def test_a_rate_beyond_all_published_ones_needs_no_batch_size() -> None:
+    """A stranger's log says its learning rate and not how many gradient steps there are."""
+    unknown = replace(USUAL, gradient_steps=None, batch_size=None, learning_rate=None)
+    said = usual_first("drawdown", WORDS, unknown, LossParts(unknown), row(1, {"learning_rate": 0.05}))
+    assert said.advice_set == ("ppo.learning_rate=0.00025",)
+    assert said.cause.endswith("no published setting of PPO has 0.01 or more")
+    assert usual_first("drawdown", WORDS, unknown, LossParts(unknown), row(1, {"learning_rate": 0.005})) == WORDS
+
+
 @pytest.mark.parametrize(
     "settings",
     [
