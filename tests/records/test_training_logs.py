@@ -110,6 +110,14 @@ def test_a_torn_last_line_gives_what_is_whole_of_it(tmp_path: Path) -> None:
     assert updates(log)[-1].metrics == {"rollout/ep_rew_mean": 6.25}
 
 
+def test_a_column_of_words_alone_is_said_to_count_for_nothing(tmp_path: Path) -> None:
+    """As where a spreadsheet wrote commas for points; blanks and a word among numbers are none."""
+    log = log_of(tmp_path, f'{HEAD}1,2048,1,"5,5",0.01,\n2,4096,2,"6,25",-,\n')
+    assert log.damage == (
+        "progress.csv: no number stands under rollout/ep_rew_mean, but '5,5': the column counts for nothing",
+    )
+
+
 def test_speed_is_known_only_where_the_clock_is_fine_enough(tmp_path: Path) -> None:
     """Whole seconds beside updates of two say nothing; hundredths do, and so does a wall clock."""
     rows = [f"{k},{k * 1000},{{}},1.0,0.01,{k}" for k in range(1, 5)]

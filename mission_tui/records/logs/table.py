@@ -171,6 +171,10 @@ def _names(cells: Iterable[str]) -> list[str]:
 
 def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
     """The rows of the CSV at `path`. Raises `LogError` when it has no column of a training log."""
+    return _rows_of(path, _lines_of_csv(path, damage), damage)
+
+
+def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
     columns: list[str] = []
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         lines = csv.reader(line.replace("\0", "") for line in file)
@@ -190,11 +194,15 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
                     damage.append(f"{path.name} line {lines.line_num}: {len(cells)} cells under {len(columns)} columns")
                 # The last cell of a line that was cut short may be half a number.
                 whole = cells if len(cells) >= len(columns) else cells[:-1]
-                yield _row(dict(zip(columns, whole, strict=False)))
+                yield dict(zip(columns, whole, strict=False))
 
 
 def read_json(path: Path, damage: list[str]) -> Iterator[TableRow]:
     """The rows of the JSON lines at `path`; lines that are no object are skipped and reported."""
+    return _rows_of(path, _lines_of_json(path, damage), damage)
+
+
+def _lines_of_json(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
     with path.open("rb") as file:
         for line_number, line in enumerate(file, 1):
             if not line.strip():
@@ -204,7 +212,7 @@ def read_json(path: Path, damage: list[str]) -> Iterator[TableRow]:
             except (msgspec.DecodeError, RecursionError):
                 damage.append(f"{path.name} line {line_number}: not a JSON object; it was skipped")
                 continue
-            yield _row(dict(zip(_names(row), map(_text, row.values()), strict=True)))
+            yield dict(zip(_names(row), map(_text, row.values()), strict=True))
 
 
 def _next(lines: Iterator[list[str]], path: Path) -> list[str] | None:
@@ -212,6 +220,22 @@ def _next(lines: Iterator[list[str]], path: Path) -> list[str] | None:
         return next(lines, None)
     except csv.Error as error:
         raise LogError(f"{path}: cannot be read as CSV: {error}") from None
+
+
+def _rows_of(path: Path, lines: Iterable[Mapping[str, str]], damage: list[str]) -> Iterator[TableRow]:
+    """The rows of `lines`; of a column that is known and holds words alone it is said that it counts for nothing."""
+    numbers: set[str] = set()
+    words: dict[str, str] = {}
+    for written in lines:
+        row = _row(written)
+        yield row
+        numbers.update(row.cells)
+        for tag, text in written.items():
+            if tag not in numbers and tag not in words and tag.startswith(_COUNTED) and text.strip():
+                words[tag] = text
+    for tag, text in words.items():
+        if tag not in numbers:
+            damage.append(f"{path.name}: no number stands under {tag}, but {text!r:.40}: the column counts for nothing")
 
 
 def _row(written: Mapping[str, str]) -> TableRow:

@@ -205,7 +205,9 @@ async def log(core: RunCatalog, request: GetLog) -> LogReply:
     folder = core.run_dir(run_id).attempt(attempt)
     if not folder.path.is_dir():
         view = core.store.view(run_id)
-        raise UsageError(f"{view.name} has no attempt {attempt}; its newest is {view.attempt}")
+        gone = 0 < attempt <= view.attempt
+        has = f"the files of attempt {attempt} are gone" if gone else f"it has no attempt {attempt}"
+        raise UsageError(f"{view.name}: {has}; its newest is {view.attempt}")
     limit = max(0, min(request.limit, MOST_BYTES))
     raw, start, size = await asyncio.to_thread(_read, folder.output, request.offset, limit)
     return LogReply(
