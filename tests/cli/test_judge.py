@@ -67,6 +67,16 @@ def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "calm.csv: 20 updates, no findings" in out
 
 
+def test_a_symptom_says_of_what_it_is_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The advice to follow is that of what began first."""
+    rows = "".join(f"{k},{k * 2048},0.09,{k * 10},0.6\n" for k in range(1, 21))
+    (tmp_path / "both.csv").write_text(HEAD.strip() + ",train/clip_fraction\n" + rows)
+    assert main(["judge", "both.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "warning kl-persistent, updates 5 to 20, open\n" in out
+    assert "clip-fraction, updates 5 to 20, open, part of kl-persistent\n" in out
+
+
 def test_one_file_is_an_object_and_several_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     """The document of one file is the one in the reference; of several, each stands under `files` in order."""
     one = judged(capsys, "sick.csv")

@@ -205,9 +205,11 @@ class _Judged:
         counted = "updates" if self.log.log_interval == 1 and self.algorithm == "PPO" else "rows"
         write(f"{clean(str(self.log.path), 1000)}: {count(self.log.updates)} {counted}, {many}")
         write(f"  {self.settings}")
+        rules = {it.id: it.rule for it in findings}
         for it in findings:
             write()
-            where = f" {it.rule}, {counted} {it.first_update:,} to {it.last_update:,}, {it.state}"
+            part = f", part of {rules[it.part_of]}" if it.part_of in rules else ""
+            where = f" {it.rule}, {counted} {it.first_update:,} to {it.last_update:,}, {it.state}{part}"
             write("  ", Styled(it.severity, COLOURS[it.severity]), where)
             for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
                 if words:
