@@ -181,7 +181,9 @@ class Driver:
             if pruned_at is not None:
                 self._fleet.stop([run for run in live if views[run].state != "stopping"])
             return len(live)
-        self._check_stop()  # a stop of the whole group is none of the trial
+        self._check_stop()
+        if any(view.outcome in ("stopped", "killed") for view in views.values()):
+            self._check_stop_of_all()
         known = [value for value in ends.values if value is not None]
         if len(known) == len(runs):  # perhaps before an order to stop had reached them
             self._reported(number, runs, views)
@@ -318,6 +320,12 @@ class Driver:
 
     def _check_stop(self) -> None:
         if report.should_stop():
+            raise StopAskedError
+
+    def _check_stop_of_all(self) -> None:
+        """A stop of the whole group is none of its trials, which may have ended before our own order gets here."""
+        own = self._fleet.views((self._run.id,)).get(self._run.id)
+        if own is not None and own.state == "stopping":
             raise StopAskedError
 
     def _rest(self, begun: float) -> None:
