@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 from msgspec import structs
 
 from mission_tui.fleet.compare import Trace
+from mission_tui.fleet.events.outcome import RunState
+from mission_tui.fleet.search.plan import SearchPlan
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.search.driver import _at_rungs, _was_interrupted
+from mission_tui.records.runs.layout import RunDir
+from mission_tui.search.driver import Driver, _at_rungs, _was_interrupted
+from mission_tui.search.fleet import StopAskedError
+from tests.search.test_study import BASE, WORDS
 
 VIEW = RunView(id="r", name="r", preset="cart", run_dir="/r", state="ended", created_t=0.0)
 
@@ -42,3 +50,28 @@ def test_what_ended_with_the_last_driver_goes_on_with_the_next(outcome: str, kin
     view = structs.replace(VIEW, outcome=outcome, kind=kind)
     assert _was_interrupted(view) == again
     assert not _was_interrupted(structs.replace(view, state="running"))
+
+
+@pytest.mark.parametrize(("driver", "counts"), [("stopping", False), ("running", True)])
+def test_a_trial_stopped_with_its_whole_search_is_none_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: RunState, counts: bool
+) -> None:
+    """Its end may come before the driver's own order to stop; a trial that a person stops alone has failed."""
+    pytest.importorskip("optuna")
+    run, plan = RunDir(tmp_path / "hunt-search"), SearchPlan(base=BASE, params=WORDS, trials=20)
+    run.path.mkdir()
+    search = Driver(run, plan, "hunt", plan.parameters)
+    search._study.ask()
+    search._study.note_runs(0, ["r"])
+    known = {"r": structs.replace(VIEW, outcome="stopped"), run.id: structs.replace(VIEW, id=run.id, state=driver)}
+
+    def views(runs: Sequence[str]) -> dict[str, RunView]:
+        return {name: known[name] for name in runs}
+
+    monkeypatch.setattr(search._fleet, "views", views)
+    if counts:
+        assert search._look(0) == 0
+    else:
+        with pytest.raises(StopAskedError):
+            search._look(0)
+    assert [trial.state for trial in search._study.trials()] == ["failed" if counts else "running"]
