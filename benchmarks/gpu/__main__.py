@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -68,15 +69,17 @@ def carry_out(item: Item, bench: Bench, file: Path, within_s: float) -> str:
     log = file.with_suffix(".log").open("wb")
     with log:
         begun = time.monotonic()
-        process = subprocess.Popen(
-            [*words, *(["--small"] if bench.small else [])],
-            cwd=ROOT,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
-        )
+        process = None
         try:
+            with _told_to_end_later():
+                process = subprocess.Popen(
+                    [*words, *(["--small"] if bench.small else [])],
+                    cwd=ROOT,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},
+                )
             code = process.wait(min(within_s, item.most_s))
         except subprocess.TimeoutExpired:
             _end(process)
@@ -106,8 +109,23 @@ def write_page(folder: Path, device: str, page_file: Path | None) -> str:
     return text
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+@contextmanager
+def _told_to_end_later() -> Iterator[None]:
+    """A SIGTERM counts once this is left: one that comes while an item is forked would leave it with nobody."""
+    told: list[int] = []
+    ends = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, ends)
+        if told:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
     """By SIGTERM first, so that its lab stops its supervisor and runs."""
+    if process is None:
+        return
     process.terminate()
     try:
         process.wait(15)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -132,6 +135,29 @@ def test_a_campaign_that_is_ended_ends_what_it_measures(tmp_path: Path) -> None:
     process.terminate()
     assert process.wait(90) == 128 + 15
     assert not any(item.is_running() and item.status() != psutil.STATUS_ZOMBIE for item in items)
+
+
+def test_a_campaign_that_is_ended_while_it_begins_an_item_ends_that_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes between the fork and the moment at which the campaign knows what it has begun."""
+    begun = []
+
+    class EndedMeanwhile(subprocess.Popen[bytes]):
+        def __init__(self, *words: Any, **how: Any) -> None:
+            super().__init__(["sleep", "60"], start_new_session=True)
+            begun.append(psutil.Process(self.pid))
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0)  # handlers run between two lines of Python
+
+    monkeypatch.setattr(subprocess, "Popen", EndedMeanwhile)
+    ends = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        with pytest.raises(SystemExit):
+            campaign.carry_out(ITEMS[0], Bench("cpu", small=True), tmp_path / "sheet.json", 60.0)
+    finally:
+        signal.signal(signal.SIGTERM, ends)
+    assert not begun[0].is_running()
 
 
 @pytest.fixture(scope="module")
