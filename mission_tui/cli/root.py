@@ -50,6 +50,10 @@ catalogue is not loaded for a verb that is found here: it would double what each
 MODULES = {verb: module for module, verbs in VERBS.items() for verb in verbs.split()}
 
 
+_NEED_NO_ROOT = ("bridge", "judge", "paths", "presets")
+"""Of the verbs that change nothing those that do not read the runs root, or serve somebody who will make it."""
+
+
 class Verbs(click.Group):
     """A group whose commands are imported as they are asked for."""
 
@@ -113,6 +117,8 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
     if readonly and ctx.invoked_subcommand not in looking():
         verbs = ", ".join(looking())
         raise click.UsageError(f"--readonly works only with the screen (no verb) and with {verbs}", ctx)
+    if runs_dir and ctx.invoked_subcommand in looking() and ctx.invoked_subcommand not in _NEED_NO_ROOT:
+        ctx.obj.require_root()
     return None
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import UsageError, nearest
 from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root, socket_dir
 
 if TYPE_CHECKING:
@@ -109,6 +109,18 @@ class Session(NamedTuple):
             return True
         except OSError:
             return False
+
+    def require_root(self) -> None:
+        """Raise `UsageError` where there is no such folder: looking into a mistyped one must not make it."""
+        if self.root.exists():
+            return
+        self.require_writable_root()
+        try:
+            beside = [it.name for it in self.root.parent.iterdir() if it.is_dir()]
+        except OSError:
+            beside = []
+        close = nearest(self.root.name, beside) or "; the first launch makes it"
+        raise UsageError(f"--runs-dir {self.root}: there is no such folder{close}")
 
     def require_writable_root(self) -> None:
         """Raise `UsageError` unless the runs root, or the nearest folder above it that exists, can be written.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,19 @@ def test_a_runs_root_that_cannot_be_is_refused_before_anything_starts(shell: She
         (line,) = done.stderr.splitlines()
         assert "cannot be written" in line
         assert "--runs-dir" in line
+
+
+def test_looking_into_a_mistyped_runs_root_makes_none(shell: Shell) -> None:
+    """Exit code 2 and the nearest folder that is there; no supervisor begins. What needs no runs works."""
+    (shell.cwd / "runs").mkdir()
+    for word, verb in product(("ruins", "elsewhere"), (("status",), ("findings",), ("metrics", "a"), ("compare", "a"))):
+        done = shell.typed("--runs-dir", word, *verb)
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert f"--runs-dir {shell.cwd / word}: there is no such folder" in line
+        assert ("did you mean 'runs'?" in line) == (word == "ruins")
+        assert not (shell.cwd / word).exists()
+    assert shell.typed("--runs-dir", "ruins", "presets").returncode == 0
 
 
 @pytest.mark.parametrize("way", ["a loop of links", "a name too long", "a path too long", "a user who is not there"])
