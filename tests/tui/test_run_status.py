@@ -48,10 +48,15 @@ def test_the_word_is_phase_state_or_outcome() -> None:
 
 
 def test_the_badge_names_the_worst_first() -> None:
-    """Flags before failures before findings; a silenced finding asks for nothing."""
+    """Flags before failures before findings, but what is critical before a flag that can wait. A silenced finding asks
+    for nothing.
+    """
     critical = structs.replace(KL_FINDING, id="n", rule="nan", severity="critical")
     silenced = structs.replace(KL_FINDING, state="silenced")
     assert run_status.badge(a_run("a", flags=("unkillable",), findings=(critical,)))[0] == "▲ unkillable"
+    assert run_status.badge(a_run("a", flags=("keeperless",), findings=(critical,)))[0] == "◆ NaN"
+    assert run_status.badge(a_run("a", flags=("keeperless", "silent"), findings=(critical,)))[0] == "▲ silent"
+    assert run_status.badge(a_run("a", flags=("keeperless",), findings=(KL_FINDING,)))[0] == "▲ keeperless"
     assert run_status.badge(ENDED[1])[0] == "▲ nan"
     assert run_status.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"

@@ -8,6 +8,7 @@ from rich.style import Style
 
 from mission_tui.fleet.events.findings import POLICY_FROZEN, Finding, stories
 from mission_tui.fleet.events.outcome import ALIVE, OVER
+from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import asks_for_action, stands_still, state_word, time_left
@@ -113,19 +114,27 @@ def finding_span(finding: Finding, now: float, *, over: bool = False) -> str:
     return f"{times}update {first}" if first == last else f"{times}updates {first}-{last}"
 
 
+_CAN_WAIT: frozenset[RunFlag] = frozenset({"foreign", "keeperless", "slow-start"})
+"""Flags of a run that trains and can be reached: a critical finding matters more while it does."""
+
+
 def badge(view: RunView) -> tuple[str, Style]:
     """The health of a run in a few letters: a flag, what is wrong, why it waits, or `ok`; a dash when unknown.
+
+    A flag comes before what is wrong with the learning, unless that is critical and the flag can wait.
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
     Between two findings a run that stands still is `stuck`, and one whose policy no longer moves is `frozen`, though
     nothing is to be done if that is all it can learn.
     """
+    asking = alarms(view)
     flags = [flag for flag in view.flags if flag != "failed-duty"]
+    if asking and asking[0].severity == "critical" and view.state in ALIVE:
+        flags = [flag for flag in flags if flag not in _CAN_WAIT]
     if flags:
         return f"▲ {flags[0]}", colours.ALARM
     if view.outcome == "failed":
         return f"▲ {view.kind or 'unknown'}", colours.ALARM
-    asking = alarms(view)
     if asking:
         worst = asking[0]
         count = str(len(asking)) if len(asking) > 1 else ""
