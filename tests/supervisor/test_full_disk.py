@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from msgspec import structs
 
@@ -34,7 +35,8 @@ def small_lab(tmp_path: Path) -> Iterator[Lab]:
         finally:
             while processes := lab.processes():
                 for process in processes:
-                    process.kill()
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
             assert lab.supervisor is not None
             lab.supervisor.wait(5)
 
