@@ -16,6 +16,8 @@ from functools import cache
 from statistics import NormalDist
 from typing import Any
 
+from msgspec import structs
+
 from benchmarks.health.cases import Case, Incident, Judging, judged
 from benchmarks.health.foreign import as_foreign
 from mission_tui.fleet.events.findings import CHECKPOINT
@@ -304,7 +306,7 @@ def stream(kind: Kind, fault: str | None = None, seed: int = 0) -> Case:
         normalize_obs=False,
         checkpoint_every_s=600.0,
     )
-    settings = replace(settings, **kind.settings)
+    settings = structs.replace(settings, **kind.settings)
     return Case(
         name=kind.name if fault is None else f"{kind.name}, {fault}",
         source="constructed",

@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain, gain_verdict
 from mission_tui.fleet.history.run import RunHistory
@@ -34,8 +33,7 @@ LEAST_CELL_S = 2.0
 LEAST_COVER = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSpan:
+class TrainingSpan(Struct, frozen=True):
     """One stay of a run among those that train, in unix seconds.
 
     It comes at `since` (its keeper was asked for, or it goes on after a pause), counts from `warm` on (None while it
@@ -50,8 +48,7 @@ class TrainingSpan:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyPeriod:
+class SteadyPeriod(Struct, frozen=True):
     """From `begin` to `end` (unix s) the warm runs were `runs`, and nobody came or went; `open` until now."""
 
     begin: float
@@ -214,8 +211,7 @@ LEAST_MEMORY, MOST_MEMORY = 0.2, 0.9
 """Eight cells cannot show that there is none, so some is always assumed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
+class _Cells(Struct, frozen=True):
     """Summed steps per second of neighbouring cells, each `seconds` long."""
 
     sums: list[float]
@@ -229,8 +225,7 @@ class _Cells:
         return _Cells(self.sums[:count], self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """What is known besides who was there.
 
     `spans(run, begin, end, most)` are the updates of that time, the first `most` of them or (below 0) the last;
@@ -244,16 +239,14 @@ class Records:
     kept: dict[object, _Cells] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredGains:
+class MeasuredGains(Struct, frozen=True):
     """`gains` by run, each new; `waiting` are the runs of which it is not known yet what they bring."""
 
     gains: tuple[tuple[str, MarginalGain], ...] = ()
     waiting: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     run: str
     t: float
     change: Literal["joined", "left"]
@@ -402,8 +395,7 @@ class _Comparison:
         return more if abs(more) > max(OTHERS_CORES, OTHERS_SHARE * self._records.cores) else None
 
 
-@dataclass(frozen=True, slots=True)
-class GainInterval:
+class GainInterval(Struct, frozen=True):
     """`after` / `before` - 1 is `share`, and with 95 % certainty, over all looks, it lies from `low` to `high`."""
 
     before: float

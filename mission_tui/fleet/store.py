@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from sys import intern
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GainMeasured, RunCreated
@@ -44,8 +43,7 @@ KEPT_ROWS = 64
 _LOOKED_AFTER = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _EndedRun:
+class _EndedRun(Struct, frozen=True):
     """An ended run by its first event and its end; `run_dir` is empty where it is below the runs root by its id.
 
     There may be twenty thousand: words that many of them share are held once.

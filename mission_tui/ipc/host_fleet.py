@@ -9,7 +9,6 @@ caller says (`HostFleet.at`), else of the first.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -440,7 +439,7 @@ class HostFleet:
             assert isinstance(answer, SidesReply)
             for metric, packed in answer.sides.items():
                 told = [unpacked(facts) for facts in packed]
-                found[metric] += [dataclasses.replace(side, view=_named(name, side.view)) for side in told]
+                found[metric] += [replace(side, view=_named(name, side.view)) for side in told]
         order = {ref: at for at, ref in enumerate(refs)}
         for sides in found.values():
             sides.sort(key=lambda side: min(order.get(side.view.id, len(order)), order.get(side.view.name, len(order))))

@@ -13,10 +13,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mission_tui.fleet.strips.phases import SpanHistory
 from mission_tui.fleet.strips.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
@@ -35,8 +34,7 @@ METERS = dict.fromkeys(("ram", "swap", "disk", "load", "vram", "temperature"), M
 TRACKS = {"busy": LEVELS, "power": SLOW_LEVELS, "cpu": SLOW_LEVELS, **METERS}
 
 
-@dataclass(frozen=True, slots=True)
-class Tier:
+class Tier(Struct, frozen=True):
     """Seconds between two writings, until a file is followed by the next, and for which what it holds is kept."""
 
     name: str
@@ -132,8 +130,7 @@ class MeterFiles:
             yield from sorted((float(name[2]), path) for name, path in found if name is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredHistories:
+class RestoredHistories(Struct, frozen=True):
     """`newest`: by tier and track, when (on the reader's clock) the last thing ends that is in the files."""
 
     cells: dict[Track, CellHistory] = field(default_factory=dict)

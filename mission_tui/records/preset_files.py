@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.specs.health_file import HealthFile, read_health

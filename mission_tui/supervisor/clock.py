@@ -10,8 +10,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.processes import FlagSeen
@@ -239,8 +240,7 @@ def watch_start(runs: Runs, run: LiveRun, now: float, limit_s: float) -> None:
         log.warning("%s has been starting for more than %g s: its trainer %s", run.id, limit_s, what)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
+class TimeLimits(Struct, frozen=True):
     """Seconds until a supervisor without runs and clients leaves, and until a trainer that still starts is flagged."""
 
     idle_s: float = IDLE_S

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -167,8 +166,7 @@ def read_effective(run: RunDir) -> dict[str, Any]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     """Seconds of processor time so far: of the cores, of the run, of this process."""
 
     at: float

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.fleet.events import processes
 from mission_tui.fleet.events.journal import RunPaused, RunResumed
@@ -164,8 +163,7 @@ class MailboxLink:
             log.warning("%s: the order '%s' could not be given: %s", self.hello.run, order.what, error)
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What was read of one attempt's file, first at `first_at`; `lag_s` is the least by which its clock was behind ours
     when it was read.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.health.cases import Case
 from benchmarks.health.foreign import UNHEARD, as_foreign

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.cli.tables.comparison_report import write_report
 from mission_tui.fleet.compare import compare, trace_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import re
@@ -10,13 +11,13 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.cli.html.contents import Report, report_of
 from mission_tui.cli.html.markup import page, tag
@@ -143,7 +144,7 @@ def test_only_a_group_of_all_its_runs_is_named_at_its_head() -> None:
     assert "3 runs of group plain, as of" in "".join(Skeleton(page_of(made, "x", ROOMS[0])).words)
     *others, last = made.runs
     alone = structs.replace(last.details, view=structs.replace(last.details.view, group=""))
-    mixed = replace(made, runs=(*others, replace(last, details=alone)))
+    mixed = dataclasses.replace(made, runs=(*others, dataclasses.replace(last, details=alone)))
     words = "".join(Skeleton(page_of(mixed, "x", ROOMS[0])).words)
     assert "3 runs, as of" in words
 

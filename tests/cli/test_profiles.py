@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.cli.plan import LaunchWish, planned
 from mission_tui.errors import PresetError
@@ -48,7 +48,7 @@ def tuned(presets: Path, name: str = "tiny", **changes: object) -> Path:
         settings=settings_of(own, WORDS),
         why={"run.threads": "1.20 x what stood before it"},
     )
-    profile = replace(profile, **changes)  # type: ignore[arg-type]
+    profile = replace(profile, **changes)
     path = profile_path(presets.parent / "profiles", name, profile.host["host"])
     write_profile(path, profile)
     return path

@@ -73,7 +73,7 @@ class Body:
         self.dead = False
 
     def hold(self) -> Process:
-        return Held(self)
+        return Held(self.pid, self.watch(), body=self)
 
     def watch(self) -> int:
         return os.dup(self._read)
@@ -88,21 +88,17 @@ class Body:
         os.close(self._read)
 
 
-class Held(Process):
+class Held(Process, frozen=True, kw_only=True):
     """A process as the supervisor holds it."""
 
-    __slots__ = ("body",)
-
-    def __init__(self, body: Body) -> None:
-        super().__init__(body.pid, body.watch())
-        object.__setattr__(self, "body", body)
+    body: Body
 
     def alive(self) -> bool:
-        return not self.body.dead  # type: ignore[attr-defined]
+        return not self.body.dead
 
     def send(self, number: signal.Signals) -> bool:
         if self.alive():
-            self.body.hear(number)  # type: ignore[attr-defined]
+            self.body.hear(number)
             return True
         return False
 

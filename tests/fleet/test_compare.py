@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
 from mission_tui.fleet.marginal_gain import PATIENCE_S, MeasuredGains, Span, TrainingSpan, measure_gains, steady_periods

@@ -83,6 +83,21 @@ def test_who_speaks_to_local_sockets_loads_no_openssl(module: str) -> None:
     assert not loaded & {"ssl", "_ssl", "_hashlib", "email", "csv"}
 
 
+def test_what_a_supervisor_knows_is_structs() -> None:
+    """To define a dataclass takes half a millisecond, and supervisors start often; see decision 77."""
+    code = """
+import sys
+import mission_tui.supervisor.__main__
+for module in [*sys.modules.values()]:
+    for made in vars(module).values():
+        if isinstance(made, type) and made.__module__ == module.__name__ and "__dataclass_fields__" in vars(made):
+            if module.__name__.startswith("mission_tui."):
+                print(made.__qualname__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"MetricsState", "Address"}
+
+
 def test_the_trainer_room_exports_nothing() -> None:
     """Importing `mission_tui.trainer` itself is free, so that no env worker pulls torch in through it."""
     assert foreign("import mission_tui.trainer") == set()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.compare import RETURN, Trace, compare
 from mission_tui.fleet.events.findings import Finding

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.capacity.headroom import Gpu, Headroom, QueuedRun, choose, scarce
@@ -25,15 +26,13 @@ _NAMED = 3
 LIMITS_FILE = "limits.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(Struct, frozen=True):
     """It begins, on the GPU `gpu` (UUID) or on none."""
 
     gpu: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """It waits: `why` is a sentence that goes on after its name."""
 
     why: str

@@ -11,12 +11,12 @@ what nobody holds and no run was promised. What is not known never counts agains
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.specs.schema import Place, described, fit_table
@@ -60,8 +60,7 @@ def tightest(limits: Sequence[MachineLimits]) -> MachineLimits:
 _NAMES = MachineLimits.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRun:
+class QueuedRun(Struct, frozen=True, kw_only=True):
     """A run that would begin: what it will take, by estimate, and the GPUs (UUIDs) that it may use, none on the CPU.
 
     `since_t` (unix s) is when it came; `held` says what else it waits for, in a sentence. One that is carried out
@@ -83,8 +82,7 @@ class QueuedRun:
         return self.since_t - PRIORITY_S * self.limits.priority, self.id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headroom:
+class Headroom(Struct, frozen=True, kw_only=True):
     """What the machine can still give, in bytes; None is not known and never makes a run wait.
 
     `ram_free` is promised to no run of this user or root; `ram_unpromised` to no run of anybody. `ram_taken`,

@@ -10,10 +10,10 @@ from __future__ import annotations
 import statistics
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.fleet.capacity.cost import Pace
 from mission_tui.fleet.events.processes import Peak
@@ -34,8 +34,7 @@ _RUNS = 5
 _SHAPES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceRun:
+class ReferenceRun(Struct, frozen=True):
     """A past run by whose pace another may be foretold; the fewer `differs`, the better."""
 
     run: str

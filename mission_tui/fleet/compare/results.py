@@ -12,12 +12,12 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Severity, asking
@@ -44,8 +44,7 @@ _BOOTSTRAP_POINTS = 100
 """Each place takes a bootstrap of its own: about a second for all of a setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """`spec` is the newest attempt's, with what was set while it trained; `effective` what its model said that it uses.
 
     `findings` counts every incident. `peak_rss_bytes` is the trainer's, of attempts that have ended. `threshold` is the
@@ -64,8 +63,7 @@ class Side:
     rules: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
 
     `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run

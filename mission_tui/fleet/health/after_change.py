@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.findings import GRAVITY, Severity, Undo
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
@@ -38,8 +39,7 @@ _NAMED = 3
 """Settings that the sentence names; of more it gives the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """One setting, from what to what; `undo` is the `--set` word that puts it back, "" where no word can."""
 
     name: str
@@ -71,8 +71,7 @@ def changed_by(changes: Iterable[Change]) -> tuple[Changed, ...]:
     )
 
 
-@dataclass(slots=True)
-class _Before:
+class _Before(Struct):
     """The run as it was: its mean return with range and noise, the entropy ratio and the learning rate of its last
     update. None is not known.
     """

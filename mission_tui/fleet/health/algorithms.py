@@ -8,7 +8,8 @@ there only the rules of this table judge.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PPO = "PPO"
 UNKNOWN = "unknown"
@@ -20,8 +21,7 @@ OF_ANY = ("hang", "nan", "checkpoint-age", "throughput", "drawdown", "stall", "p
 OF_CRITICS = (*OF_ANY, "value-loss")
 
 
-@dataclass(frozen=True, slots=True)
-class Algorithm:
+class Algorithm(Struct, frozen=True):
     """`tags` are written by it or its `kin` alone, `rules` fit it, and `critic` is the loss of its value function."""
 
     name: str
@@ -49,8 +49,7 @@ TELLING: frozenset[str] = _OF_PPO.union(*(algorithm.tags for algorithm in OTHERS
 """The tags that tell an algorithm."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """`algorithm` is None where PPO wrote it; `tag` is what told so."""
 
     algorithm: Algorithm | None

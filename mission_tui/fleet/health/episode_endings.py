@@ -14,9 +14,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.settings import Settings
@@ -68,8 +69,7 @@ def shaping_remedy(settings: Settings) -> tuple[str, tuple[str, ...]]:
     return "see that the goal can be reached in the time there is, and make a step cost more", ()
 
 
-@dataclass(frozen=True, slots=True)
-class Rise:
+class Rise(Struct, frozen=True):
     """A significant rise of the share of idle endings within `updates` updates, with the smoothed return of each end.
 
     `is_paid` is whether the return rose with it.

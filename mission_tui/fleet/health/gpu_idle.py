@@ -8,7 +8,8 @@ supervisor looks at the machine, and a finding is kept in the journal alone.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.rollout_parts import ON_CPU, Parts, Words, costly
@@ -22,8 +23,7 @@ ID = "gpu-idle"
 LOOK_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class GpuLook:
+class GpuLook(Struct, frozen=True):
     """What a run's processes take of their GPU, in percent, and the seconds of its newest update.
 
     `env_s` of the rollout's seconds were spent in the environments, None where that is not measured.

@@ -16,11 +16,11 @@ import math
 from bisect import insort
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.breaks import Break

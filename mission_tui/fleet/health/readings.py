@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.health.episode_endings import kind_of
@@ -26,8 +27,7 @@ FEWEST_SPEEDS = 5
 """Steps per second of fewer updates have no median that is worth comparing with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """`label` is what the value is called, `tag` the series it belongs to, `unit` that series' value at reading 1.
 
     `warning` and `critical` are levels of the reading; `below` says that trouble lies below them. `held` says how long

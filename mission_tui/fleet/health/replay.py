@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
@@ -25,8 +26,7 @@ IN_THE_JOURNAL_ALONE = (thread_contention.ID, gpu_idle.ID, out_of_memory.ID)
 _OF_AN_ATTEMPT = journal.RunPaused | journal.RunResumed | journal.RunFrozen | journal.RunThawed | journal.ClockStepped
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """What the files say of one attempt; `lived_t` is until when (unix time) its trainer is known to have lived.
 
     `seen` are findings of what the machine did, which no row shows: they are as they were journaled.

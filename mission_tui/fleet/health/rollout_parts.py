@@ -8,7 +8,7 @@ of one it took twice to twenty times as long, while others kept the cores busy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.sizes import WITH_WORKERS
@@ -28,8 +28,7 @@ Words = tuple[str, str, tuple[str, ...]]
 """A cause, what to do, and the settings that do it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """Seconds of an update: `env_s` in the environments, `choice_s` until actions were chosen, `update_s` learning."""
 
     env_s: float

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, ValuesView
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
@@ -30,8 +31,7 @@ LARGEST_EXACT = 2**53
 """The largest count that a float holds exactly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One update as rules read it: numbers by tag, NaN and infinities included; how many episodes ended; seconds.
 
     `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured. `env_s`
@@ -58,8 +58,7 @@ class Row:
         return {name: float(max(number, -LARGEST_EXACT)) for name, number in at.items()} | shown
 
 
-@dataclass(frozen=True, slots=True)
-class RuleContext:
+class RuleContext(Struct, frozen=True):
     """The run a rule judges: its settings, the limits in force, its returns so far, and what its losses tell of its
     settings (both taken in before any rule).
     """
@@ -80,8 +79,7 @@ class RuleContext:
         return cast(_S, found)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """The words of a finding: what is, why in this run's own settings, and the one thing to do about it.
 
     `signal` is the tag whose curve shows it, `threshold` the level on that curve that was passed, `window` how many

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from operator import mul
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.specs import spec as specs
@@ -15,8 +17,7 @@ SMALL_NET = 256 * 256
 """Weights between hidden layers: two layers of 256 units."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """`ours` is whether the built-in trainer trains, so that `--set` reaches it; `command` is what runs in its place.
 
     `rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.

@@ -8,7 +8,8 @@ is kept in the journal alone. Quiet where it is not sure: alone on the machine, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.phrases import rounded
@@ -26,8 +27,7 @@ waits for others, not for its like.
 ONE_THREAD = ("run.threads=1",)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLook:
+class ProcessLook(Struct, frozen=True):
     """One process over a while: how many threads were at work, how many wanted to compute at a time, how many did."""
 
     threads: int
@@ -40,8 +40,7 @@ class ProcessLook:
         return self.threads > 1 and self.runnable >= FEWEST_RUNNABLE
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadLook:
+class ThreadLook(Struct, frozen=True):
     """The processes of a run on a machine of `cores`, of which everybody else kept `others` busy."""
 
     processes: Sequence[ProcessLook]

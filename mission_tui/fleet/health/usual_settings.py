@@ -7,7 +7,7 @@ what such a change was measured to cure.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from mission_tui.fleet.health.loss_parts import MOST_ENTROPY_COEF, LossParts
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence

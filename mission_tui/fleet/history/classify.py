@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import EX_CONFIG
 from mission_tui.fleet.events.journal import ENDING, Verb
@@ -26,8 +25,7 @@ _FRAME = re.compile(r'^\s+File "([^"<]+)", line (\d+) in ', re.MULTILINE)
 _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)")
 
 
-@dataclass(frozen=True, slots=True)
-class ExitFacts:
+class ExitFacts(Struct, frozen=True):
     """What the keeper saw: exactly one of `code`, `signal`, `start_error`, or none when the trainer would not die.
 
     `escalated`: a graceful end ran out of time and SIGKILL followed. `last_output` is the tail of the output file.

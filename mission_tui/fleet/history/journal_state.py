@@ -5,10 +5,9 @@ or was held, which no trainer says of itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
@@ -43,8 +42,7 @@ MOST_STATE_CHANGES = 256
 _STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
 
 
-@dataclass(slots=True)
-class TrialState:
+class TrialState(Struct):
     """A trial of the run: when it began (unix s), its verdict once it has one, and what became of it."""
 
     t: float
@@ -66,8 +64,7 @@ class TrialState:
 MOST_MOMENTS = 12
 
 
-@dataclass(slots=True)
-class JournalState:
+class JournalState(Struct):
     """What `events.jsonl` says.
 
     `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had

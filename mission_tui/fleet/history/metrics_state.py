@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.processes import PhaseSeen
@@ -21,8 +21,7 @@ POINTS = 60
 MOVED_CHARS = 160
 
 
-@dataclass(frozen=True, slots=True)
-class ViewParts:
+class ViewParts(Struct, frozen=True):
     """The parts of a view that follow from the rows alone."""
 
     metrics: dict[str, facts.Metric]

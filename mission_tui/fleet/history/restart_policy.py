@@ -11,7 +11,7 @@ again and again is not helped by starting again what it ran.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mission_tui.fleet.events.journal import ENDING
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
@@ -30,8 +30,7 @@ REBOOTS = 3
 """So many reboots in a row, none after an hour of training, are enough: the next one parks the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """How many attempts in a row began by themselves, after failures and after reboots."""
 
     restarts: int = 0
@@ -42,16 +41,14 @@ ASKED = Row()
 """An attempt that somebody asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartAgain:
+class StartAgain(Struct, frozen=True):
     """Start another attempt, restart `number` in a row, after `wait_s`."""
 
     number: int
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(Struct, frozen=True):
     """Leave it to a person; `why` is a sentence."""
 
     why: str

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from msgspec import json, structs
+from msgspec import Struct, field, json, structs
 
 from mission_tui.fleet.events import journal as events
 from mission_tui.fleet.events import metrics as facts
@@ -32,8 +31,7 @@ MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
 
 
-@dataclass(slots=True)
-class ObservedState:
+class ObservedState(Struct):
     """What the processes of the live attempt show right now."""
 
     connected: bool = False

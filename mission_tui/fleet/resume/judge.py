@@ -10,10 +10,10 @@ the choices before it made of the request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.resume import rulings

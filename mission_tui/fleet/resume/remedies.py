@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.resume.sides import MOMENT_STEPS, Sides, factor
@@ -107,8 +106,7 @@ def _epochs(count: int) -> str:
     return f"ppo.n_epochs={count}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeTarget:
+class ResumeTarget(Struct, frozen=True):
     """What a resume is to be: its spec, and the terms on which it goes on."""
 
     spec: Spec

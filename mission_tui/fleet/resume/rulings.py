@@ -8,7 +8,8 @@ Of the rollout it matters what a change does to the number of gradient steps per
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mission_tui.fleet.resume import remedies, sb3_rulings
 from mission_tui.fleet.resume.sides import Ruling, Sides, always, factor

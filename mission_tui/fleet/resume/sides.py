@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Grade, Remedy, Terms
 from mission_tui.fleet.specs.algorithm import learning_table
@@ -14,8 +15,7 @@ MOMENT_STEPS = 1000
 """How far back Adam's second moment reaches, in gradient steps: 1 / (1 - 0.999)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeFacts:
+class ResumeFacts(Struct, frozen=True):
     """What is known of the run besides its specs. None is unknown.
 
     `timesteps` are those of the checkpoint, `finished` says that the run used up its budget, the spaces are their
@@ -36,8 +36,7 @@ class ResumeFacts:
     replay_kept: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What one rule says about one changed field."""
 
     grade: Grade
@@ -48,8 +47,7 @@ class Ruling:
     answered_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """The spec that `was` and the one that is asked for `now`, with the plans of their updates."""
 
     was: Spec

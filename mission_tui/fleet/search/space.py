@@ -94,7 +94,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
         return int(drawn) if self.kind == "int" else drawn
 
 
-class _Given(Assignment):
+class _Given(Assignment, frozen=True):
     """One value of a `--param`, so that a refusal names what was typed."""
 
     @property

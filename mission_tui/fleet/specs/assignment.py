@@ -9,7 +9,8 @@ import itertools
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.quantity import format_quantity
@@ -21,8 +22,7 @@ MOST_RUNS = 1000
 _CLOSING = {"[": "]", "{": "}", "(": ")"}
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """One setting of one run. `value` None means: as if it had never been written."""
 
     key: str

@@ -6,12 +6,11 @@ The types of the spec are the only list of keys, and of the values that a key le
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs.algorithm import POLICIES
@@ -65,8 +64,7 @@ _FEWEST_LETTERS = 3
 """So many may lie anywhere in a key, also apart; fewer would find nearly every key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(Struct, frozen=True):
     """`text` may replace what was typed from `start` on; `detail` says what it is."""
 
     text: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.errors import nearest
 from mission_tui.fleet.specs import algorithm
@@ -32,8 +33,7 @@ _OURS = "MISSION_TUI_"
 _DEFAULT = RunSpec()
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A contradiction between `keys` (dotted, the one to change first): one sentence with the nearest valid value."""
 
     keys: tuple[str, ...]

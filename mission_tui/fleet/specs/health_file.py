@@ -8,12 +8,12 @@ warning, and no window is shorter than what it must hold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import Struct, field
 
 from mission_tui.fleet.specs.schema import Place, described, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
@@ -57,8 +57,7 @@ _AT_MOST = {
 """By rule, pairs of its fields of which the first must not be above the second."""
 
 
-@dataclass(frozen=True, slots=True)
-class HealthFile:
+class HealthFile(Struct, frozen=True):
     """Fitted tables: `keep` as in `keep.health` of a preset, `profiles` by name."""
 
     path: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.text import clean
@@ -21,8 +22,7 @@ _HEAD = ("name", "description", "extends", "key", "launch", "profile", "algo")
 _SET_KEY = "P"
 
 
-@dataclass(frozen=True, slots=True)
-class PresetFile:
+class PresetFile(Struct, frozen=True):
     """A preset by name. `table` holds its fitted tables by name; `launch` makes it a set of presets.
 
     `profile` is the host profile that lies over it: "auto", or the path of a file; None for none. One that is `here`
@@ -45,8 +45,7 @@ class PresetFile:
         return Place(str(self.path))
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
+class Saving(Struct, frozen=True):
     """Preset `source` with the `--set` words `assignments`, to be called `name`, on the digit `key` if one is given."""
 
     source: str
@@ -56,8 +55,7 @@ class Saving:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPreset:
+class SavedPreset(Struct, frozen=True):
     """The preset `name` is in the file at `path`; or nothing was written, because of what is `there`, a sentence."""
 
     name: str

@@ -12,7 +12,6 @@ one iteration: all of its candidates play, and the weights move once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
@@ -192,8 +191,7 @@ class ArsSpec(AlgorithmSpec, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stats_window_size: Positive = 100
 
 
-@dataclass(frozen=True, slots=True)
-class OtherAlgorithm:
+class OtherAlgorithm(Struct, frozen=True):
     """`name` is what `run.algo` and its table are called, `called` its class in `package`.
 
     `actions` are the kinds of Gymnasium spaces that it can act in, `towers` the names that `net_arch` may have apart.

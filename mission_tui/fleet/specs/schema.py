@@ -8,7 +8,6 @@ is written, strict about what it is. Every refusal names the place: the file or 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import get_args
 
@@ -32,8 +31,7 @@ def plain_key(name: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A key within a source; the empty key is the source's top level."""
 
     source: str
@@ -223,8 +221,7 @@ def describe(type_: inspect.Type) -> str:
             return "a table"
 
 
-@dataclass(frozen=True, slots=True)
-class TypedText:
+class TypedText(Struct, frozen=True):
     """A value from the command line: what TOML makes of it (else the bare text), and the text as it was given."""
 
     value: object

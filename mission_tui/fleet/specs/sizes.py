@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from msgspec import Struct, structs
@@ -242,8 +241,7 @@ def _nearest(candidates: list[int], aim: int) -> int:
     return min(candidates, key=lambda divisor: (abs(math.log(divisor / aim)), divisor))
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledRow:
+class ScaledRow(Struct, frozen=True):
     """One number of an update: in source 004's reference (256 x 128), without auto-scaling, and with it."""
 
     name: str
@@ -252,8 +250,7 @@ class ScaledRow:
     scaled: float
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(Struct, frozen=True):
     """The rows, and the learning rate that would hold the update near the reference; None where the given one does."""
 
     rows: tuple[ScaledRow, ...]

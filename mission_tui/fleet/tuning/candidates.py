@@ -9,7 +9,8 @@ never does, and is tried on request only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.preset import change
@@ -24,8 +25,7 @@ FEWEST_STEPS = 16
 """Shorter pieces of an episode are mostly the critic's guess of what follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """Settings as `--set` words over the preset (none: the preset's own), and the spec that they make."""
 
     words: tuple[str, ...]
@@ -37,8 +37,7 @@ class Candidate:
         return label_of(self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Words that were not tried, and the sentence that says why."""
 
     words: tuple[str, ...]

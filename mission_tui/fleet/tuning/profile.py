@@ -7,8 +7,9 @@ network it was measured with, on the machine it was measured on; elsewhere `auto
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.bench.repeat import work_of
 from mission_tui.fleet.specs.preset import change
@@ -27,8 +28,7 @@ _LEARNING = ("ppo.learning_rate", "ppo.gamma")
 _VERSIONED = ("mission_tui", "torch", "python")
 
 
-@dataclass(frozen=True, slots=True)
-class HostProfile:
+class HostProfile(Struct, frozen=True):
     """What was found for `preset` at the time `tuned` (as people read it). `settings` are by table; none: nothing was
     better. `why` has a sentence for each, `sentence` is the verdict; `work` is the task it holds for.
     """
@@ -51,8 +51,7 @@ class HostProfile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Whether a profile holds here. `elsewhere`: another machine or another task; `notes` are sentences."""
 
     elsewhere: bool

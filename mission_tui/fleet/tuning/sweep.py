@@ -7,7 +7,8 @@ them at once; the fastest becomes a host profile where it is certainly faster, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.bench.ratio import Pace, Ratio, noise_of, pace_of, ratios_of
@@ -25,8 +26,7 @@ MOST = 25
 _OWN = ("run.seed", "run.total_timesteps", "run.duration_s")
 
 
-@dataclass(frozen=True, slots=True)
-class SweepPlan:
+class SweepPlan(Struct, frozen=True):
     """What is to be timed, the preset's own settings first, and what is not. `keys` were swept; `notes` are said."""
 
     entrants: tuple[Candidate, ...]
@@ -35,8 +35,7 @@ class SweepPlan:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRow:
+class SweepRow(Struct, frozen=True):
     """One combination; `ratio` is over the preset's own settings, None for those. `why` it was left out."""
 
     label: str
@@ -47,8 +46,7 @@ class SweepRow:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(Struct, frozen=True):
     """`rows` as they were asked for, the preset's own first; `best` is the place of the fastest, which `better` says is
     certainly faster than the preset's own. `profile` None: none can hold these settings.
     """

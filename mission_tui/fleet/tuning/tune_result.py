@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -28,8 +27,7 @@ LOADED_PERCENT = 10.0
 Fate = Literal["stands", "won", "not better", "dropped", "not tried"]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One candidate: the median of its steps per second, that over what stood in its stage, and what became of it.
 
     `words` are its own beside what stood: what this row is about.
@@ -49,8 +47,7 @@ class Row:
         return statistics.median(self.rates) if self.rates else None
 
 
-@dataclass(frozen=True, slots=True)
-class TuneResult:
+class TuneResult(Struct, frozen=True):
     """`sentence` is the verdict, `ratio` the fresh pairs' (None: there were none), `better` whether anything was."""
 
     begun: TuneBegun

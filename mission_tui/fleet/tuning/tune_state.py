@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
 from mission_tui.fleet.statistics.distributions import studentized_range_quantile
@@ -26,8 +27,7 @@ LEAST_FREEDOM = 3
 ERROR = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class NextProbe:
+class NextProbe(Struct, frozen=True):
     """The next probe: of `candidate`, in this round of this stage; `most` more may come after it."""
 
     stage: str
@@ -36,8 +36,7 @@ class NextProbe:
     most: int = 0
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(Struct):
     """A knob as far as it was tried: `entrants` (what stood first), who is `out` and why, and who `won`.
 
     `cut_after` is the number of rounds after which the budget was spent, None where it was not.
@@ -52,8 +51,7 @@ class Stage:
     cut_after: int | None = None
 
 
-@dataclass(slots=True)
-class TuneState:
+class TuneState(Struct):
     """How far a tune has come. `ask` None: it is over.
 
     `champion` has the words of what is to be used: none where nothing was certainly better than the preset's own.

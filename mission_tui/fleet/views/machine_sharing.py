@@ -8,7 +8,6 @@ take the others with it, so whether that is worth it is the person's to say.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -42,8 +41,7 @@ def share_of(host: HostMeters, gpus: Sequence[GpuMeters], runs: Sequence[RunView
     return Share(ours, others, vram_ours, vram_others)
 
 
-@dataclass(frozen=True, slots=True)
-class Mps:
+class Mps(Struct, frozen=True):
     """Whether its control program is `installed` here, and `running` behind the pipes in `folder`, `ours` or not."""
 
     installed: bool

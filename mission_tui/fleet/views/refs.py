@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.errors import UsageError, nearest
 
 SHOWN_CANDIDATES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunRef:
+class RunRef(Struct, frozen=True):
     """What a reference can match."""
 
     id: str

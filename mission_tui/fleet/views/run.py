@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Literal, cast
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.events import findings
 from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mission_tui.errors import install_words
 from mission_tui.fleet.events.metrics import Episodes, mean_value
@@ -36,8 +38,7 @@ _FRAME_BYTES = 16
 """Around each event: its length, and the checksums of that and of the event."""
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """Everything that was written at one step; a tag that was written twice has two values."""
 
     step: int

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
@@ -32,8 +32,7 @@ class LogError(UsageError):
     """A file that was named as a training log cannot be read as one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(Struct, frozen=True):
     """One row of a table-like log: the numbers that were written (blank cells are absent), NaN and infinities included.
 
     `t` is unix time, 0 where no clock was written. `elapsed_digit_s` is the worth of the last digit that was written of
@@ -46,8 +45,7 @@ class TableRow:
     episodes: Episodes = field(default_factory=Episodes)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingLog:
+class TrainingLog(Struct, frozen=True):
     """One log. A run of ours brings the spec of each attempt, its journal, and when attempts died (unix s); any other
     log has no specs, and `settings` is all that is known. `damage` says what in it could not be used.
 

@@ -10,8 +10,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import Episodes, UpdateDone, mean_value, spoken
 from mission_tui.fleet.health import Settings
@@ -29,8 +31,7 @@ LONGEST = 2**40
 """More steps than any episode has: such a line is damage, and their sum has to stay a number that can be written."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ended:
+class Ended(Struct, frozen=True, order=True):
     """An episode: unix time of its end, return, steps, and the steps of all episodes up to it, itself included.
 
     `after_s` are the seconds from its monitor's beginning to its end.

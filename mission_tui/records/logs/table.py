@@ -16,11 +16,11 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import UpdateDone, spoken
 from mission_tui.records.logs.log import LogError, TableRow

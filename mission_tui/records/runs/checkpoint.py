@@ -15,7 +15,6 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +179,7 @@ def newest_verified(checkpoints: Path) -> Manifest | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedCheckpoint:
+class DamagedCheckpoint(Struct, frozen=True):
     """One that does not verify: its name, why, and its update where its manifest can be read."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, in_cohorts, trace_of

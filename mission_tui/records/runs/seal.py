@@ -12,13 +12,12 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
@@ -44,8 +43,7 @@ class _RootSeal(Struct, frozen=True, kw_only=True):
     mac: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(Struct, frozen=True):
     """What the seal of an attempt says: why the run is `foreign` (empty: it is ours), and which of its specs were
     `changed` since. `order` is the one that was checked; None where the run is foreign. `specs` are the files that
     were compared, by their paths below the run directory: who goes on with these goes on with what was sealed.

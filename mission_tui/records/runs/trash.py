@@ -13,9 +13,10 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain, remove_tree
@@ -34,8 +35,7 @@ _SINCE_BYTES = 100
 _NAME = re.compile(rf"(\d{{1,15}})\.({RUN_ID.pattern})(?:@([0-9A-Za-z][0-9A-Za-z._-]*))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Trashed:
+class Trashed(Struct, frozen=True):
     """What lies at `path` since unix time `t`: a run, or of a run the checkpoint `checkpoint`.
 
     `t` is as the clock shows it now: if that was set meanwhile on this boot, what is an hour old is an hour old.

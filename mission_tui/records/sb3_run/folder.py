@@ -9,12 +9,12 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import CheckpointError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
@@ -32,8 +32,7 @@ _ANEW = 2
 """A log that goes back to fewer steps than so many of its first row begins anew; to more, it goes on from a model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sb3Folder:
+class Sb3Folder(Struct, frozen=True):
     """The files of one run. `table` is a log with a row an update, None where there is none; `settings` and `arguments`
     are the zoo's `config.yml` and `args.yml`, `statistics` the pickles of `VecNormalize`, `played` `evaluations.npz`.
     `others` are folders with the events of earlier trainings in the same folder, which are not this run.

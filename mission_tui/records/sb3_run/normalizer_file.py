@@ -10,9 +10,10 @@ from __future__ import annotations
 import pickletools
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, UsageError
 
@@ -29,16 +30,14 @@ class PickledError(UsageError):
     """A pickle that is damaged, or that asks for more than data is made of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """The class or function that would have been imported."""
 
     module: str
     name: str
 
 
-@dataclass(slots=True)
-class Made:
+class Made(Struct):
     """What a call of `what` with `arguments` would have given; `state` is what it would have been given then."""
 
     what: object
@@ -58,8 +57,7 @@ _GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     stack: list[Any] = field(default_factory=list)
     marked: list[list[Any]] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
@@ -168,8 +166,7 @@ def read_pickled(raw: bytes) -> object:
         raise PickledError(f"it is damaged: {type(error).__name__}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct, frozen=True):
     """Numbers of numpy's `dtype` in row order; `shape` () is a single one."""
 
     dtype: str
@@ -177,8 +174,7 @@ class Array:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+class Moments(Struct, frozen=True):
     """Running mean and variance over `count` samples."""
 
     mean: Array
@@ -186,8 +182,7 @@ class Moments:
     count: float
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Struct, frozen=True):
     """Moments of returns, and of observations by key ("array" where they are no dictionary), and `env.normalize`."""
 
     obs: Mapping[str, Moments]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone
@@ -35,8 +36,7 @@ Tables = dict[str, dict[str, Any]]
 _YAML_CHARACTERS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSettings:
+class FoundSettings(Struct, frozen=True):
     """Tables of a preset; `source` is the file that said most of it; `notes` are what could not be taken over."""
 
     tables: Tables

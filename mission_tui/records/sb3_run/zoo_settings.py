@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -218,8 +219,7 @@ class YamlError(UsageError):
     """A file is not the kind of YAML that is read here."""
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """Lines that say something, each with its indent; a list's dash is cut off its first line as it is read."""
 
     lines: list[tuple[int, str]]

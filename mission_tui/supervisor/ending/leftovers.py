@@ -24,10 +24,12 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.views.snapshot import StaleRun
@@ -46,8 +48,7 @@ from mission_tui.supervisor.runs.core import Core
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """A marked process of an attempt of a run; `start_time` in clock ticks tells it from a later one of its number."""
 
     pid: int
@@ -188,8 +189,7 @@ _MOST_BYTES = 1 << 20
 FORGOTTEN_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class LeftoverFile:
+class LeftoverFile(Struct, frozen=True):
     """A piece of shared memory or a half-written file of a dead run; `size_bytes` of a folder is that of its files."""
 
     kind: Literal["shm", "file"]
@@ -297,8 +297,7 @@ def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
     return held
 
 
-@dataclass(frozen=True, slots=True)
-class DeadSocket:
+class DeadSocket(Struct, frozen=True):
     """A socket in the folder of a runs root at which nobody listens."""
 
     path: Path

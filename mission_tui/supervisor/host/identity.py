@@ -15,9 +15,10 @@ import select
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from mission_tui.procfs import boot_id, read_stat
 
@@ -41,8 +42,7 @@ class Recorded(Protocol):
     def pidfd_inode(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A living process held by a pidfd; whoever holds it closes it.
 
     Where kernel or sandbox refuse pidfds, `fd` is `NO_PIDFD` and its `start_time` (clock ticks) tells it from others.
@@ -87,8 +87,7 @@ class Process:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """A verdict, and for `ours` the living process."""
 
     verdict: Verdict

@@ -11,8 +11,9 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
@@ -27,8 +28,7 @@ _NO_LEASE = (errno.EINVAL, errno.ELOOP, errno.EISDIR)
 """What opening a pipe, a socket or a device, a link, and a folder says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A visible process that holds a run's lease; `marked`: it was started with this run's variables."""
 
     pid: int

@@ -9,9 +9,11 @@ import os
 import socket
 import time
 from collections import deque
-from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.control_groups import group_memory
 from mission_tui.fleet.capacity.machine import Machine
@@ -142,8 +144,7 @@ def memory_of_group() -> Memory | None:
     return replace(memory, total=min(memory.total, group.limit), available=min(memory.available, group.left))
 
 
-@dataclass(frozen=True, slots=True)
-class FullIn:
+class FullIn(Struct, frozen=True):
     """Seconds until a disk is full, and between what they lie; `high_s` None: it may not fill at all."""
 
     seconds: float
@@ -190,8 +191,7 @@ class DiskTrend:
         return FullIn(free / pace, free / fast, free / slow if slow > 0 and free / slow < LONGEST_S else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """Bytes; `available` is what could be had without swapping."""
 
     total: int

@@ -14,8 +14,9 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui import procfs
 from mission_tui.supervisor.host.identity import Process, open_process
@@ -28,8 +29,7 @@ _MOST_DESCENDANTS = 1024
 _MOST_THREADS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStat:
+class ProcessStat(Struct, frozen=True):
     """A process at one moment: processor seconds so far, resident bytes, threads; `started` tells a reused number.
 
     `parent` is the process above it.
@@ -226,8 +226,7 @@ _STOPPED, _GONE = "T", "ZX"
 Members = Iterable[tuple[Process, procfs.Stat]]
 
 
-@dataclass(frozen=True, slots=True)
-class StopStatus:
+class StopStatus(Struct, frozen=True):
     """How a run's processes stand: how many are stopped, which run, what all hold; `gpu`: one of them holds a GPU.
 
     Bytes are None where nobody tells them.

@@ -15,10 +15,10 @@ import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.history.classify import faulting_line
@@ -99,8 +99,7 @@ class DeathError(TaskError):
     """A short process ended without having said why, or did not answer in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """What to start: the words of `as_module` with the caller's interpreter, folder, environment and `limits`.
 
     While it works, the directory of the run that it is `about` must stay where it is. One that is `attended` is of use

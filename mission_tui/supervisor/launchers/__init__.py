@@ -6,7 +6,6 @@ With it lies what every engine needs: whose Python, folder and variables an atte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -40,8 +39,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     asks_engine: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """An attempt as a launcher is asked about it; `handle` is None where none was written, or it cannot be read."""
 
     dir: RunDir
@@ -87,8 +85,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
 NOTHING_SEEN = Sighting(stage="unseen")
 
 
-@dataclass(frozen=True, slots=True)
-class Occupant:
+class Occupant(Struct, frozen=True):
     """Who has a run although nobody of its attempt is known, in a sentence; `leftover`: it is what the run started."""
 
     why: str

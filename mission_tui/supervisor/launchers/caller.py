@@ -18,11 +18,11 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 import mission_tui
 from mission_tui.errors import PresetError
@@ -48,8 +48,7 @@ _PYTHON = re.compile(r"(python|pypy)[0-9.]*")
 _FIRST_LINE_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """Whose interpreter, folder, environment and limits an attempt runs with: the client's, never the supervisor's.
 
     `secrets` names variables whose values must not be written down, beside those that are not known to be harmless;
@@ -295,8 +294,7 @@ _CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCa
 _SENTENCE_CHARACTERS = 800
 
 
-@dataclass(frozen=True, slots=True)
-class Spaces:
+class Spaces(Struct, frozen=True):
     """Observation and action space in the short form that preflight prints.
 
     `state`: why its state cannot be restored although it says so, in words that follow its name; empty where it can.

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.capacity.cost import claim_elsewhere
@@ -149,8 +149,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Known(Generic[J]):
+class Known(Struct, Generic[J]):
     """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet."""
 
     run: RunDir

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.procfs import read_stat
@@ -21,8 +21,7 @@ from mission_tui.supervisor.host.identity import Process, Verdict, Verification,
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Who of an attempt lives: held processes, their verdicts, and what was recorded when they started."""
 
     identity: Identity | None
@@ -32,8 +31,7 @@ class Found:
     trainer_verdict: Verdict = "stranger"
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A keeper that was started, and on which road; `cold`: why it was not forked off a preloader."""
 
     keeper: Process

@@ -6,8 +6,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.processes import Pids
 from mission_tui.procfs import Stat, boot_id
@@ -39,8 +40,7 @@ class KeeperSource(Protocol):
     def find(self, run: RunDir, attempt: int) -> Found: ...
 
 
-@dataclass(slots=True, eq=False)
-class _Held:
+class _Held(Struct, eq=False):
     """The processes of one attempt: both None while unknown or gone.
 
     Until `patient_until` (monotonic) the attempt may take its time to say who it is.

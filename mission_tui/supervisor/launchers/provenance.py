@@ -10,10 +10,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.provenance import Provenance, differences, upgraded
@@ -40,8 +40,7 @@ Compare = Callable[[Provenance, Provenance], tuple[Change, ...]]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(Struct, frozen=True):
     """One look from `caller`, under way or over."""
 
     caller: Caller

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -71,7 +70,6 @@ _NAME_CHARACTERS = 100
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class RayKnown(engine.Known[RayJob]):
     """`url` is its cluster's. `contacted`: its cluster has answered since it waits. `kept` is the order until it has
     begun, for another submission; `tries` counts those. `node` is where it was reckoned to go at `handed_at`. `beat` is

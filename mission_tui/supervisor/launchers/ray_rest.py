@@ -299,8 +299,7 @@ def read_jobs(raw: bytes) -> dict[str, RayJob]:
     }
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """A node with what it has, and what of that is in use, by the names that Ray has for resources."""
 
     id: str
@@ -363,8 +362,7 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What an attempt asks of a node, by Ray's names, and which labels it wants there."""
 
     resources: Mapping[str, float]

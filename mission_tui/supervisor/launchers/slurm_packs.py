@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import Struct
@@ -60,7 +59,6 @@ class Pack(Struct, frozen=True, kw_only=True):
     attempts: tuple[PackedAttempt, ...]
 
 
-@dataclass(slots=True)
 class SlurmKnown(Known[SlurmJob]):
     """`spec` until it is submitted, `since` when that was asked. `pack` is the folder of the job that it shares.
     `sending`: it is on its way to Slurm. `put_off`: why it is submitted again at `again_at`. `followed`: it was

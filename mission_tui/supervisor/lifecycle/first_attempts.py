@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits
@@ -56,8 +55,7 @@ from mission_tui.supervisor.watching.tracking import check_tracker
 _SEEDS = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """A run directory on disk whose run has not begun."""
 
     run: RunDir

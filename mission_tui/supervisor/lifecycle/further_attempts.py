@@ -9,11 +9,10 @@ import shlex
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.outcome import Finished
@@ -55,8 +54,7 @@ _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextAttempt:
+class NextAttempt(Struct, frozen=True, kw_only=True):
     """What another attempt would be: of which spec, on what terms, and whose. `agreed`: it was accepted before."""
 
     was: Spec
@@ -88,8 +86,7 @@ class NextAttempt:
         return said if self.terms.sentence == "" else (*said, self.terms.sentence)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(NextAttempt):
+class Plan(NextAttempt, frozen=True, kw_only=True):
     """One that goes on from a verified checkpoint."""
 
     checkpoint: Manifest
@@ -116,8 +113,7 @@ def check_own_name(runs: Runs, run_id: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """Whether an attempt can start now: `warnings` say what the machine is short of, `refusal` why it cannot."""
 
     warnings: tuple[str, ...] = ()

@@ -16,11 +16,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, listed, never_fits

@@ -16,13 +16,12 @@ import os
 import platform
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.capacity.cost import Pace
@@ -132,8 +131,7 @@ async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
     return SidesReply(re=request.id, sides=await asyncio.to_thread(read))
 
 
-@dataclass(frozen=True, slots=True)
-class Tracks:
+class Tracks(Struct, frozen=True):
     """What a strip is made of. Cells are on a clock that is `ahead` seconds behind unix time. `here`: the UUIDs of the
     GPUs in the driver's order; `visible` is the `CUDA_VISIBLE_DEVICES` of a run where that is known.
     """

@@ -11,9 +11,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
@@ -43,8 +44,7 @@ READ_S = 20.0
 GPU_NOTE = "no GPU meters: the runs are read from their files"
 
 
-@dataclass(slots=True)
-class _FollowedRun:
+class _FollowedRun(Struct):
     """A run of which every line is read. `gone_at`: when (monotonic) none of its processes was found any more."""
 
     dir: RunDir

@@ -15,12 +15,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError, MissionError, UsageError
@@ -62,8 +61,7 @@ WhyNone = Callable[[float], str]
 """Why nothing is known of the meters at a unix time, as a sentence."""
 
 
-@dataclass(slots=True)
-class _PastRun:
+class _PastRun(Struct):
     """A run. It was over from `over_t` on and in the trash from `gone_t` on; `shown` says how much of it the store
     holds now, `events` how many lines.
     """

@@ -9,8 +9,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
@@ -37,8 +38,7 @@ class OrderLink(Protocol):
         """Give `order`: a request, not a promise."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AskedCheckpoint:
+class AskedCheckpoint(Struct, frozen=True, eq=False):
     """An order for a checkpoint: the `seq` and time of its event, and what comes of it."""
 
     number: int
@@ -46,8 +46,7 @@ class AskedCheckpoint:
     answer: asyncio.Future[CheckpointAnswered]
 
 
-@dataclass(slots=True, eq=False)
-class LiveRun:
+class LiveRun(Struct, eq=False):
     """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files.
 
     What is true of the run is in the store; here is what watching it and acting on it take. Only the methods change it
@@ -132,7 +131,7 @@ class LiveRun:
     """Orders whose senders wait for the result."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the run has ended."""
-    id: str = field(init=False)
+    id: str = ""
     """The run's, at hand: it is asked for with every message."""
 
     def __post_init__(self) -> None:

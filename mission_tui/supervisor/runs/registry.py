@@ -18,11 +18,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui import __version__
 from mission_tui.errors import UsageError
@@ -103,8 +103,7 @@ class Lanes:
                 del self.histories[run_id]
 
 
-@dataclass(frozen=True, slots=True)
-class SizeCount:
+class SizeCount(Struct, frozen=True):
     """When (monotonic) the bytes of a run were counted, and whether it lived then."""
 
     at: float

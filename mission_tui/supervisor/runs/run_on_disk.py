@@ -14,11 +14,10 @@ import stat
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events import journal
@@ -72,8 +71,7 @@ LAST_BYTES = 8 << 10
 """Of an ended run that no snapshot shows: enough for its last row."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOnDisk:
+class RunOnDisk(Struct, frozen=True):
     """A run directory and what its `events.jsonl` says; of a glimpse only that it was made and that it ended.
 
     `unreadable` says why nothing can be known of it: such a run is shown, and nothing is done with it.

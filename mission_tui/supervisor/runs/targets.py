@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.errors import CheckpointError, UsageError, nearest
 from mission_tui.fleet.commands import objection, refusal
@@ -172,8 +174,7 @@ def _over(runs: Runs, run_id: str) -> str:
     return said.get(runs.store.run(run_id).state, "it has ended")
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A checkpoint of a run, its spec, and who launched it."""
 
     run: RunDir

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.resume.verdict import Change
@@ -35,8 +35,7 @@ class LackingVariablesError(PresetError):
     """A start needs variables whose values are lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveredVariables:
+class RecoveredVariables(Struct, frozen=True):
     """Who launched an attempt, with every variable whose value could be had; `missing` are the others.
 
     `fault`: why `run.env_file` cannot be read, as a sentence; empty where it can, or where who asks gave its variables.

@@ -15,12 +15,12 @@ import stat
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.findings import Finding
@@ -126,8 +126,7 @@ def _seal(core: Core, run: RunDir) -> None:
     core.seals.adopt(run, socket_dir(core.root) / TELEMETRY_SOCKET)
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """One import: the run to be, and the directory `work` that its files are written into first."""
 
     core: Core

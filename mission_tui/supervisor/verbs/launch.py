@@ -15,13 +15,13 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait
@@ -159,8 +159,7 @@ async def _cloned(
     return run.id, (*lacking, *filter(None, (inexact,)))
 
 
-@dataclass(frozen=True, slots=True)
-class OriginalLaunch:
+class OriginalLaunch(Struct, frozen=True):
     """What the run's first attempt was launched with; `changes` are all that such a launch now would not have."""
 
     spec: Spec

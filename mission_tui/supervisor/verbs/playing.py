@@ -16,13 +16,13 @@ import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, NeedsAcceptError, UsageError
 from mission_tui.fleet.text import clean
@@ -150,8 +150,7 @@ def _spread(subject: Subject, many: int) -> list[str]:
     return [names[round(at * (len(names) - 1) / max(1, most - 1))] for at in range(most)]
 
 
-@dataclass(eq=False)
-class _Seat:
+class _Seat(Struct, eq=False):
     """What one connection watches. `left`: nobody does any more, and what is being started for it must end."""
 
     run: str
@@ -168,8 +167,7 @@ class _Seat:
             self.process.end()
 
 
-@dataclass
-class Players:
+class Players(Struct):
     """The players of all connections."""
 
     core: Core

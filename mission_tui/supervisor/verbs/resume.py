@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from functools import partial
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import Asked, ResumeChoices

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import GRAVITY, Finding
@@ -73,8 +74,7 @@ async def try_(core: Core, request: Try) -> Accepted:
             assert_never(request.do)
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(Struct, frozen=True):
     """Where the branches begin, because of which finding, and what is to be said about that."""
 
     checkpoint: Manifest | None
@@ -83,8 +83,7 @@ class _Start:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
+class _Settings(Struct, frozen=True):
     """What the branches of one arm train with, where the run trained with `was`, and on whose behalf."""
 
     was: Spec
@@ -93,8 +92,7 @@ class _Settings:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Branch:
+class _Branch(Struct, frozen=True):
     """A branch of which the directory is on disk and which has not begun."""
 
     run: RunDir

@@ -11,11 +11,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.journal import CoRunningChanged, GainMeasured
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain

@@ -9,9 +9,8 @@ processes is the driver's word, beside the phases of the run.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, field
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.journal import FindingChanged
@@ -75,8 +74,7 @@ Times = dict[int, dict[int, tuple[int, int]]]
 """By process and thread the nanoseconds that it ran and waited."""
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """What is known of a command's attempt `number`; `at` (monotonic) is when its threads were looked at."""
 
     number: int

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Literal
 
@@ -87,8 +86,7 @@ class Event(Struct, frozen=True):
     failed_duty: dict[str, object] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Messenger:
+class _Messenger(Struct, frozen=True):
     name: Literal["on_event", "apprise"]
     event: EventWord
     argv: tuple[str, ...]

@@ -14,9 +14,10 @@ import pwd
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram
@@ -92,8 +93,7 @@ class OtherPrograms:
         self._machine.others = await asyncio.to_thread(_named, taken, dict(self._machine.gpu.held))
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """What a process takes; `cpu_percent` is None where it was not there at the last look."""
 
     pid: int

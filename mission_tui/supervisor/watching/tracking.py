@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, DamagedError, MissionError, PresetError, install_words
 from mission_tui.fleet.specs.spec import Spec
@@ -40,8 +41,7 @@ def check_tracker(specs: Sequence[Spec]) -> None:
             raise PresetError(f"run.track = '{name}': {name} is not installed; {install_words(name)}")
 
 
-@dataclass(slots=True)
-class _Tracked:
+class _Tracked(Struct):
     """A run that is passed on: by `child` while that lives, and again from `again_at` (monotonic)."""
 
     dir: RunDir

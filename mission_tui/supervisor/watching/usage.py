@@ -10,7 +10,8 @@ import asyncio
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mission_tui.fleet.capacity.machine import KEEPER_BYTES
 from mission_tui.fleet.events.processes import Usage, UsageSeen
@@ -51,8 +52,7 @@ class WrittenBytes:
         return self._ended + sum(now.values()) if told else None
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """What is known of the processes of a run's attempt `number`; `dear_at` is when the dear questions were asked."""
 
     number: int

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import UpdateDone
@@ -25,8 +27,7 @@ Incident = tuple[Severity, int, int]
 """The worst severity of a stretch, its first and its last update."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampledRow(Row):
+class SampledRow(Row, frozen=True):
     """A row with the returns and lengths of its episodes."""
 
     returns: tuple[float, ...] = ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.health.streams import FAULTS, KINDS, stream
 from mission_tui.fleet.events.findings import Finding

@@ -6,11 +6,11 @@ TD3 on Pendulum, DQN and A2C on CartPole, of the last two every sixth and eighth
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone

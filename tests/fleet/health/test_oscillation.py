@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.oscillation import RewardOscillation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding

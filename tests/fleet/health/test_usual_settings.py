@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.rule import Explanation
@@ -33,7 +32,7 @@ USUAL = Settings(
 )
 def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str) -> None:
     """Whatever the rule itself would say; a resume takes the assignment, and the cause names the setting."""
-    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
+    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__struct_fields__} | settings)
     said = usual_first("drawdown", WORDS, known, LossParts(known), row(1, {}))
     assert (said.sentence, said.advice_set) == ("it fell", (advice,))
     assert said.cause != WORDS.cause
@@ -65,6 +64,6 @@ def test_a_rate_beyond_all_published_ones_needs_no_batch_size() -> None:
 )
 def test_what_published_trainings_have_is_left_alone(settings: dict[str, object]) -> None:
     """A rate that a schedule brought to nothing is the schedule's; what is not known is not guessed."""
-    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__slots__} | settings)
+    known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__struct_fields__} | settings)
     odd = row(1, {"learning_rate": 1e-9} if settings else {})
     assert usual_first("drawdown", WORDS, known, LossParts(known), odd) == WORDS

@@ -6,10 +6,10 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task, tasks_at_work
 from tests.waiting import until

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 import mission_tui.supervisor
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone

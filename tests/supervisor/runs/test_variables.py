@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, RestartKeep, Spec

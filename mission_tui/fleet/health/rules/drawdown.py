@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
@@ -30,8 +31,7 @@ NEWEST_LOST = 0.75
 STEPS_SEEN = 50
 
 
-@dataclass(frozen=True, slots=True)
-class _Fall:
+class _Fall(Struct, frozen=True):
     """From which peak at which update, to where, and the share of the gain since `base` that is lost; `hidden` is
     whether the newest episodes alone show it, and the curve of the mean does not.
     """

@@ -13,7 +13,8 @@ the share that was clipped tells.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
@@ -32,8 +33,7 @@ more, healthy ones under gSDE, whose noise depends on the state, a quarter at th
 TAGS = ("train/approx_kl", "train/clip_range", "train/learning_rate", "train/n_epochs_done", "rollout/ep_rew_mean")
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(Struct, frozen=True):
     """The updates `first` to `last`, of which `hot` went too far."""
 
     first: int

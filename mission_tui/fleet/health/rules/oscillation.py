@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
@@ -26,8 +27,7 @@ TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/
 FEWEST_POINTS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     """A mean return and its standard error."""
 
     mean: float
