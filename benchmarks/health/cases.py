@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, Self
 
+from msgspec import structs
+
 import mission_tui
 from benchmarks.health.halves import CONSTRUCTIONS, Half
 from benchmarks.health.trace import TraceLabel, read_manifest, read_trace, trace_path
@@ -184,7 +186,7 @@ def _outside_case(path: Path, label: str, events: tuple[Event, ...]) -> Case:
         kind=label,
         label=label,
         records=log.records,
-        settings=replace(log.settings, env_id=env, max_episode_steps=cap),
+        settings=structs.replace(log.settings, env_id=env, max_episode_steps=cap),
         sick_from=None if label == "healthy" else 0,
         events=events,
     )
