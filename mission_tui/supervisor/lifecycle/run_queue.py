@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, listed, never_fits
-from mission_tui.fleet.capacity.headroom import MachineLimits, QueuedRun
+from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedRun
 from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.events.journal import ENDING, PriorityAsked, SettingsAsked
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
@@ -193,60 +193,77 @@ def _end(run_id: str, run: RunHistory | None) -> str:
     return f"{run.journal.name} {outcome_word(outcome)}{kind}"
 
 
-def group_shortage(core: Core, run_id: str, spec: Spec, now: float) -> str:
-    """Why a run does not begin at unix time `now` beside those of its group, in the order of their launch; empty when
-    it may.
+def _waits_in_group(spec: Spec, members: int, for_turn: str, for_cores: Callable[[], str]) -> str:
+    """Why a run of `spec` does not begin beside `members` of its group that are live or come first; empty when it may.
 
     Without a number of its own (`group_runs`) a group has as many live as find cores that no run keeps busy, and one
-    of it lives however busy they are. That is for first attempts: what has trained before goes on at once.
+    of it lives however busy they are: `for_cores` says what lacks then.
+    """
+    most = spec.keep.limits.group_runs
+    if members < (most or 1):
+        return ""
+    return for_cores() if most is None else for_turn
+
+
+def group_shortage(core: Core, run_id: str, spec: Spec, now: float) -> str:
+    """Why a run does not begin at unix time `now` beside those of its group, in the order of their launch; empty when
+    it may. First attempts alone wait for cores: what has trained before goes on at once.
     """
     journal, most = core.store.run(run_id).journal, spec.keep.limits.group_runs
     group = journal.group
     others = [core.store.run(it) for it in core.live if it != run_id]
     live = [it for it in others if group and it.journal.group == group and it.journal.attempt]
     ahead = [] if group is None or most is None else _ahead_in_group(core, run_id, group, now)
-    if len(live) + len(ahead) < (most or 1):
-        return ""
-    names = listed([it.journal.name for it in live])
-    are = f"{names} {'is' if len(live) == 1 else 'are'} live"
-    if most is not None:
-        if len(live) < most:
-            first = listed([it.journal.name for it in ahead])
-            are = f"{first} come{'s' if len(ahead) == 1 else ''} first" + (f", {are}" if live else "")
-        return f"waits for its group: {are}, and keep.limits.group_runs (launch -j) allows {most} of {group} at once"
-    if journal.attempt or not core.launcher_for(spec).can.here or core.store.run(run_id).journal.branch_of is not None:
-        return ""
-    headroom = headroom_now(core, core.machine.limits.read())
-    claim = queued_run(core, run_id, "", spec, None, 0.0).claim
-    if headroom.cores_busy + claim.cores <= headroom.cores:
-        return ""
-    busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
-    more = f"`set {group} keep.limits.group_runs=N` (launch -j N) lets N share them"
-    return f"waits for {_cores(claim.cores)}, so that all run at full speed: {busy}, {are}; {more}"
+    first = f"{listed([it.journal.name for it in ahead])} come{'s' if len(ahead) == 1 else ''} first"
+    are = f"{listed([it.journal.name for it in live])} {'is' if len(live) == 1 else 'are'} live"
+    who = are if most is None or len(live) >= most else f"{first}, {are}" if live else first
+
+    def for_cores() -> str:
+        if journal.attempt or not core.launcher_for(spec).can.here or journal.branch_of is not None:
+            return ""
+        wait = _lacking_cores(headroom_now(core, core.machine.limits.read()), _cores_of(core, spec), AT_FULL_SPEED)
+        more = f"`set {group} keep.limits.group_runs=N` (launch -j N) lets N share them"
+        return wait and f"{wait}, {are}; {more}"
+
+    for_turn = f"waits for its group: {who}, and keep.limits.group_runs (launch -j) allows {most} of {group} at once"
+    return _waits_in_group(spec, len(live) + len(ahead), for_turn, for_cores)
 
 
 def held_in_groups(core: Core, items: Sequence[LaunchItem], held: Sequence[str]) -> list[str]:
     """What each of `items` would wait for if they were launched now, in this order: what `held` says of it, else its
-    turn in its group, as `group_shortage` will see it.
+    turn in its group.
     """
-    headroom = headroom_now(core, core.machine.limits.read())
-    busy, told = headroom.cores_busy, list(held)
+    headroom, waits = headroom_now(core, core.machine.limits.read()), list(held)
     alive = Counter(run.journal.group for run in map(core.store.run, core.live) if run.journal.attempt)
     for at, item in enumerate(items):
-        if told[at]:
+        if waits[at]:
             continue
-        most, here = item.spec.keep.limits.group_runs, core.launcher_for(item.spec).can.here
-        cores = queued_run(core, "", "", item.spec, None, 0.0).claim.cores if here else 0
-        if item.group is not None and alive[item.group] >= (most or 1):
-            if most is not None:
-                told[at] = f"waits for its group: keep.limits.group_runs (launch -j) allows {most} of it at once"
-            elif here and busy + cores > headroom.cores:
-                full = f"the others keep {min(headroom.cores, busy)} of {headroom.cores} busy"
-                told[at] = f"waits for {_cores(cores)}, so that all run at full speed: {full}"
-        if not told[at]:
+        here = core.launcher_for(item.spec).can.here
+        cores = _cores_of(core, item.spec) if here else 0
+        for_cores = partial(_lacking_cores, headroom, cores, AT_FULL_SPEED, whose="the others") if here else str
+        most = item.spec.keep.limits.group_runs
+        for_turn = f"waits for its group: keep.limits.group_runs (launch -j) allows {most} of it at once"
+        members = 0 if item.group is None else alive[item.group]
+        waits[at] = _waits_in_group(item.spec, members, for_turn, for_cores)
+        if not waits[at]:
             alive[item.group] += 1
-            busy += cores
-    return told
+            headroom = replace(headroom, cores_busy=headroom.cores_busy + cores)
+    return waits
+
+
+AT_FULL_SPEED = ", so that all run at full speed"
+
+
+def _cores_of(core: Core, spec: Spec) -> int:
+    return queued_run(core, "", "", spec, None, 0.0).claim.cores
+
+
+def _lacking_cores(headroom: Headroom, cores: int, why: str, whose: str = "runs") -> str:
+    """That a run waits for `cores` cores, and `why`; empty where so many are free."""
+    if headroom.cores_busy + cores <= headroom.cores:
+        return ""
+    busy = f"{min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
+    return f"waits for {'a core' if cores == 1 else f'{cores} cores'}{why}: {whose} keep {busy}"
 
 
 def _ahead_in_group(core: Core, run_id: str, group: str, now: float) -> list[RunHistory]:
@@ -286,16 +303,8 @@ def branch_shortage(core: Core, run_id: str, spec: Spec) -> str:
     trying = [it for it in core.live if it != run_id and core.store.run(it).journal.branch_of is not None]
     if not any(core.store.run(it).journal.attempt for it in trying):
         return ""
-    headroom = headroom_now(core, core.machine.limits.read())
-    claim = queued_run(core, run_id, "", spec, None, 0.0).claim
-    if headroom.cores_busy + claim.cores <= headroom.cores:
-        return ""
-    busy = f"runs keep {min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
-    return f"waits for {_cores(claim.cores)}: {busy}, and branches of trials share none of them"
-
-
-def _cores(count: int) -> str:
-    return "a core" if count == 1 else f"{count} cores"
+    wait = _lacking_cores(headroom_now(core, core.machine.limits.read()), _cores_of(core, spec), "")
+    return wait and f"{wait}, and branches of trials share none of them"
 
 
 def _says(gain: MarginalGain) -> bool:
