@@ -128,17 +128,6 @@ def finite(context: click.Context, option: click.Parameter, number: float | None
     return number
 
 
-def span_of(flag: str, least_s: float, most_s: float) -> Callable[[str], float]:
-    """The type of the option `flag`: a length of time in seconds, such as 90, 90s, 10m or 1h."""
-
-    def span(word: str) -> float:
-        from mission_tui.fleet.time_words import parse_span_s
-
-        return parse_span_s(word, flag, least_s, most_s)
-
-    return span
-
-
 def run_argument(*, required: bool = True) -> Callable[[F], F]:
     """One RUN: an id, a unique prefix, a name, or `@last`."""
     return click.argument("run", metavar="RUN", required=required, shell_complete=complete_runs)

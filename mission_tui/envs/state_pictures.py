@@ -38,7 +38,6 @@ class Dots:
     def __init__(self, columns: int, lines: int, left: float, right: float, bottom: float, top: float) -> None:
         self.columns, self.lines = columns, lines
         self._dots = np.zeros((4 * lines, 2 * columns), dtype=np.bool_)
-        self._marks: dict[tuple[int, int], str] = {}
         self.scale = min((2 * columns - 1) / (right - left), (4 * lines - 1) / (top - bottom))
         self._x0 = (2 * columns - 1) / 2 - self.scale * (left + right) / 2
         self._y0 = (4 * lines - 1) / 2 + self.scale * (bottom + top) / 2
@@ -60,20 +59,11 @@ class Dots:
         """A filled circle."""
         self._disc(*self._place(x, y), radius * self.scale)
 
-    def mark(self, x: float, y: float, text: str) -> None:
-        """`text` over the dots, from the cell of a point to the right."""
-        column, row = (round(part) for part in self._place(x, y))
-        for at, char in enumerate(text, column // 2):
-            self._marks[row // 4, at] = char
-
     def text(self) -> str:
         """The picture as lines."""
         bits = self._dots.reshape(self.lines, 4, self.columns, 2).transpose(0, 2, 1, 3) * _DOTS
         codes = bits.sum(axis=(2, 3))
         rows = [[chr(_BRAILLE + code) if code else " " for code in row] for row in codes.tolist()]
-        for (row, column), char in self._marks.items():
-            if 0 <= row < self.lines and 0 <= column < self.columns:
-                rows[row][column] = char
         return "\n".join("".join(row).rstrip() for row in rows)
 
     def _place(self, x: float, y: float) -> tuple[float, float]:

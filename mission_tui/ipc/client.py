@@ -99,14 +99,14 @@ class Connection:
             deadline += time.monotonic() - begun
 
     @classmethod
-    def connect_readonly(cls, root: Path, *, at: float | None = None, timeout_s: float = 10.0) -> Connection:
+    def connect_readonly(cls, root: Path, *, at: float | None = None) -> Connection:
         """Have the files of the runs root read, as they were `at` a unix time; no supervisor is asked or started.
 
         Raises `UsageError` when the runs root cannot be listed.
         """
         from mission_tui.ipc.start import start_readonly_server
 
-        return cls(start_readonly_server(root, at), timeout_s)
+        return cls(start_readonly_server(root, at), 10.0)
 
     def ask(self, make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
         """The answer to the request that `make` builds from an id; progress on the way is passed over.

@@ -59,7 +59,7 @@ class Study:
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._optuna, self._group, self._plan = optuna, group, plan
+        self._optuna, self._plan = optuna, plan
         self._distributions = {each.drawn: _distribution(each) for each in space}
         mend(path)
         fresh = not path.exists() or path.stat().st_size == 0

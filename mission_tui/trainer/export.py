@@ -91,7 +91,7 @@ def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:
     model.n_envs = spec.env.n_envs
     model._setup_model()
     model_state.put_parameters(model.policy, boundary.parameters)
-    model_state.put_moments(model.policy, model.policy.optimizer, boundary.moments)
+    model_state.put_moments(dict(model.policy.named_parameters()), boundary.moments, model.policy.optimizer)
     model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
     return model
 

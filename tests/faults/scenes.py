@@ -30,10 +30,10 @@ from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trashed
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.lifecycle.adoption import adopt_live, load_ended
+from mission_tui.supervisor.lifecycle.adoption import adopting, load_ended
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import create_run, half_made, remove_run, sweep_up
-from mission_tui.supervisor.runs.run_on_disk import read_fleet
+from mission_tui.supervisor.runs.run_on_disk import finish, read_fleet
 from tests.records.journal import paused, write_journal
 from tests.records.saving import save
 
@@ -315,7 +315,7 @@ async def _adopt_all(root: Path) -> None:
     core = Core(root, {"local": LocalLauncher()})
     live, ended = read_fleet(root)
     for found in live:
-        adopt_live(core, found)
+        finish(adopting(core, found))
     for found in ended:
         load_ended(core, found)
     for run in core.live.values():

@@ -16,11 +16,11 @@ from mission_tui.records.files.lines import encode_line
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.lifecycle.adoption import load_waiting, take_in
+from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.run_on_disk import read_fleet
+from mission_tui.supervisor.runs.run_on_disk import finish, read_fleet
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import corruption, failing_calls, power_cuts
 from tests.faults.scenes import RECORDED, SCENES
@@ -154,7 +154,7 @@ async def test_d10_of_many_old_runs_only_the_newest_are_read_before_the_first_an
     (tmp_path / ".supervisor").mkdir()
     read = CountedReads(monkeypatch)
     core = Core(tmp_path, {"local": LocalLauncher()})
-    take_in(core)
+    finish(taking_in(core))
     assert read.runs == 200 + 4
     assert core.store.snapshot(0.0).ended_total == 2000
     assert [len(core.waiting), len(core.store.live_ids())] == [1796, 0]

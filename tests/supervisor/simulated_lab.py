@@ -30,10 +30,11 @@ from mission_tui.supervisor.ending import leftovers
 from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
-from mission_tui.supervisor.lifecycle.adoption import load_waiting, take_in
+from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
+from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.watching import metrics_feed, notifying, surroundings
 from tests.faults.campaign.part import memory_folder
@@ -108,7 +109,7 @@ class SimulatedLab(RunsRoot):
         core.seals.seal_root(self.root)
         core.fleet.started()
         sweep_up(half_made(self.root))
-        take_in(core)
+        finish(taking_in(core))
         for run_id in list(core.waiting):
             load_waiting(core, run_id)
         self.world.ears = TelemetryHandler(core)

@@ -162,6 +162,13 @@ def save(
         write(f"{saved.name}  {saved.path}")
 
 
+def _limit(word: str) -> float:
+    """A length of time in seconds, such as 90, 90s, 10m or 1h."""
+    from mission_tui.fleet.time_words import parse_span_s
+
+    return parse_span_s(word, "--limit", 1.0, 3600.0)
+
+
 @click.command("check", cls=options.WithCommand)
 @options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
@@ -169,7 +176,7 @@ def save(
 @click.option(
     "--limit",
     "limit_s",
-    type=options.span_of("--limit", 1.0, 3600.0),
+    type=_limit,
     default="2m",
     show_default=True,
     metavar="TIME",

@@ -311,11 +311,11 @@ def compared(sides: Sequence[Side], by: Axis, threshold: float | None) -> dict[s
     return found
 
 
-def thinned(trace: Trace, most: int = _MOST_ROWS) -> Trace:
-    """`trace` with at most `most` of its values: first, last, and of each stretch the least and the greatest."""
+def thinned(trace: Trace) -> Trace:
+    """`trace` with at most `_MOST_ROWS` of its values: first, last, and of each stretch the least and the greatest."""
     values = trace.values
-    if len(values) > most:
-        stretches = max(1, most // 2 - 1)
+    if len(values) > _MOST_ROWS:
+        stretches = _MOST_ROWS // 2 - 1
         kept = {0, len(values) - 1}
         for at in range(stretches):
             stretch = range(at * len(values) // stretches, (at + 1) * len(values) // stretches)
@@ -327,5 +327,5 @@ def thinned(trace: Trace, most: int = _MOST_ROWS) -> Trace:
             seconds=[trace.seconds[at] for at in places],
             values=[values[at] for at in places],
         )
-    every = -(-len(trace.paces) // most)
+    every = -(-len(trace.paces) // _MOST_ROWS)
     return replace(trace, paces=trace.paces[::every]) if every > 1 else trace

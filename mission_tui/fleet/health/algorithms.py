@@ -22,26 +22,25 @@ OF_CRITICS = (*OF_ANY, "value-loss")
 
 
 class Algorithm(Struct, frozen=True):
-    """`tags` are written by it or its `kin` alone, `rules` fit it, and `critic` is the loss of its value function."""
+    """`tags` are written by it or its `kin` alone, and `rules` fit it."""
 
     name: str
     tags: tuple[str, ...]
     rules: tuple[str, ...] = OF_CRITICS
-    critic: str = "train/critic_loss"
     kin: tuple[str, ...] = ()
 
 
 OTHERS = (
-    Algorithm("DQN", ("rollout/exploration_rate",), critic="train/loss", kin=("QRDQN",)),
+    Algorithm("DQN", ("rollout/exploration_rate",), kin=("QRDQN",)),
     Algorithm("SAC", ("train/ent_coef",), (*OF_CRITICS, "ent-coef"), kin=("TQC", "CrossQ")),
     Algorithm("TD3", ("train/actor_loss", "train/critic_loss"), kin=("DDPG",)),
-    Algorithm("TRPO", ("train/policy_objective",), critic="train/value_loss"),
-    Algorithm("A2C", ("train/policy_loss",), critic="train/value_loss"),
-    Algorithm("ARS", ("train/step_size",), OF_ANY, ""),
+    Algorithm("TRPO", ("train/policy_objective",)),
+    Algorithm("A2C", ("train/policy_loss",)),
+    Algorithm("ARS", ("train/step_size",), OF_ANY),
 )
 """In the order in which they are asked: SAC has the tags of TD3 too."""
 
-RETURNS_ALONE = Algorithm(UNKNOWN, (), OF_ANY, "")
+RETURNS_ALONE = Algorithm(UNKNOWN, (), OF_ANY)
 """What stands for any algorithm where a log has returns and nothing that was learned."""
 
 _OF_PPO = frozenset(("train/approx_kl", "train/clip_fraction", "train/clip_range", "train/policy_gradient_loss"))

@@ -528,11 +528,11 @@ class _Round:
         return whole
 
 
-def judge_of(spec: Spec, total_timesteps: int | None = None) -> HealthJudge:
+def judge_of(spec: Spec) -> HealthJudge:
     """A judge of runs that train as `spec` says, by the spec's own limits."""
     other = other_algorithm(spec.run.algo)
     return HealthJudge(
-        settings_of(spec, total_timesteps),
+        settings_of(spec),
         spec.keep.health,
         spec,
         None if other is None else other_called(other.called),

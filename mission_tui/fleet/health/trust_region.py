@@ -58,7 +58,6 @@ class StepScale:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
         self._start = settings.clip_range if settings.clip_range_decays else 0.0
         self._now = settings.clip_range
         self._row: Row | None = None

@@ -85,13 +85,12 @@ def complete(
     return tuple(_values(key.strip(), value, len(key) + 1, spec, known or {}))
 
 
-def doubtful_env(spec: Spec, known: Sequence[str] = ()) -> str:
+def doubtful_env(spec: Spec) -> str:
     """A sentence where `env.id` is none of the ids known here and much like one; empty where it may well be right."""
     env = spec.env
-    ids = (*KNOWN_ENVS, *known)
-    if spec.run.command is not None or ":" in env.id or env.imports or env.id in ids:
+    if spec.run.command is not None or ":" in env.id or env.imports or env.id in KNOWN_ENVS:
         return ""
-    near = nearest(env.id[:60], ids)
+    near = nearest(env.id[:60], KNOWN_ENVS)
     return f"env.id = {format_quantity(env.id)} is not known here{near}" if near else ""
 
 

@@ -41,7 +41,6 @@ class HostProfile(Struct, frozen=True):
     work: Mapping[str, str]
     settings: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
 
     @property
     def words(self) -> str:
@@ -104,7 +103,7 @@ def read_profile(table: Mapping[str, object], source: str) -> HostProfile:
     preset, tuned, sentence = (_text(table.get(name), place.at(name)) for name in texts)
     host, versions, why, work = (_texts(table.get(name, {}), place.at(name)) for name in maps)
     settings = _settings(table.get("set", {}), place.at("set"))
-    return HostProfile(preset, tuned, sentence, host, versions, work, settings, why, source)
+    return HostProfile(preset, tuned, sentence, host, versions, work, settings, why)
 
 
 def suits(profile: HostProfile, spec: Spec, host: Mapping[str, str], versions: Mapping[str, str]) -> Fit:

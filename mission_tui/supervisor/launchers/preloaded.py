@@ -66,7 +66,7 @@ class Preloader:
 
     def __init__(self, python: str, environ: Mapping[str, str], name: str) -> None:
         """Start it. Raises `OSError`."""
-        self.python, self._environ = python, dict(environ)
+        self._environ = dict(environ)
         self.over = self.retired = ""
         self._read: frozenset[str] | None = None
         self._room = 0

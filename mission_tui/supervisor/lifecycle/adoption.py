@@ -43,11 +43,6 @@ READ_S = 1800.0
 log = logging.getLogger(__name__)
 
 
-def take_in(core: Core) -> None:
-    """Know every run of the runs root at once; see `taking_in`."""
-    run_on_disk.finish(taking_in(core))
-
-
 def taking_in(core: Core) -> Iterator[None]:
     """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
 
@@ -69,7 +64,7 @@ class _Adoption:
         self._core = core
         self.store = core.store
         self.waiting = core.waiting
-        self.adopting = partial(_adopting, core)
+        self.adopting = partial(adopting, core)
         self.loading = partial(_loading, core)
         self.directory_read = core.reading.read_one
 
@@ -176,12 +171,8 @@ def _loading(core: Core, found: run_on_disk.RunOnDisk, newest_bytes: int) -> Ite
             flag_unkillable(core, run_id, ended)
 
 
-def adopt_live(core: Core, found: run_on_disk.RunOnDisk) -> None:
+def adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
     """Know a run that has not ended, and watch whoever of it lives; a run that was made but not begun begins now."""
-    run_on_disk.finish(_adopting(core, found))
-
-
-def _adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
     if found.unreadable:
         show_damaged(core, found.dir, found.unreadable)
         return

@@ -75,11 +75,10 @@ async def try_(core: Core, request: Try) -> Accepted:
 
 
 class _Start(Struct, frozen=True):
-    """Where the branches begin, because of which finding, and what is to be said about that."""
+    """Where the branches begin, and what is to be said about that."""
 
     checkpoint: Manifest | None
     """None: at the start, untrained."""
-    finding: Finding | None
     notes: tuple[str, ...] = ()
 
 
@@ -196,18 +195,18 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
         trouble = min(grave, key=lambda it: (it.attempt, it.suspect_from), default=None)
     good = None if trouble is None else last_good(run, trouble, view.findings)
     if good is not None:
-        return _Start(good, finding)
+        return _Start(good)
     if trouble is not None:
         late = (
             f"no checkpoint is from before update {trouble.suspect_from}, where {trouble.rule} began: the branches "
             "begin at the start"
         )
-        return _Start(None, finding, (late,))
+        return _Start(None, (late,))
     newest, _ = newest_intact(run.checkpoints)
     if newest is None:
         hint = f"; `mission-tui checkpoint {view.name}` saves one" if view.state in ALIVE else ""
         raise MissionError(f"cannot try {view.name}: it has no checkpoint to branch from{hint}")
-    return _Start(newest, finding)
+    return _Start(newest)
 
 
 def _pace(run: RunDir) -> Pace:

@@ -77,7 +77,7 @@ def build_learner(spec: Spec, arguments: dict[str, Any], vec: VecEnv, seed: int 
     return model
 
 
-def build_player(spec: Spec, vec: VecEnv, device: str) -> Learner:
+def build_player(spec: Spec, vec: VecEnv) -> Learner:
     """The algorithm of `spec` for the sake of its policy: it cannot be trained, because its buffer holds two steps.
 
     Raises `PresetError` as `build_ppo`.
@@ -85,13 +85,13 @@ def build_player(spec: Spec, vec: VecEnv, device: str) -> Learner:
     arguments = learner_arguments(spec)
     settings = other_settings(spec)
     if settings is None:
-        return build_scratch(arguments, vec, device, spec.ppo.algo)
+        return build_scratch(arguments, vec, "cpu", spec.ppo.algo)
     small: dict[str, int] = {"n_steps": 2} if isinstance(settings, OnPolicySpec) else {}
     if isinstance(settings, OffPolicySpec):
         small = {"buffer_size": 2 * vec.num_envs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return build_learner(spec, {**arguments, **small}, vec, None, device)
+        return build_learner(spec, {**arguments, **small}, vec, None, "cpu")
 
 
 def engine_options(spec: Spec) -> dict[str, Any]:

@@ -47,7 +47,7 @@ _COMPARED = ("gamma", "gae_lambda", "ent_coef", "vf_coef", "max_grad_norm", "n_s
 def model_for(spec: Spec, vec: VecEnv) -> Learner:
     """The model that a foreign one is put into, standing at the first observation of `vec`."""
     th.manual_seed(spec.run.seed or 0)
-    model = build_player(spec, vec, "cpu")
+    model = build_player(spec, vec)
     assert model.env is not None
     model._last_obs = model.env.reset()  # type: ignore[assignment]
     model._last_episode_starts = np.ones(1, dtype=bool)
@@ -62,7 +62,7 @@ def foreign_boundary(model: Learner, foreign: ForeignModel, spec: Spec, update: 
     _check_algorithm(spec, foreign)
     # Its replay buffer is in no such file.
     model.keeps_replay = False
-    (_put if foreign.algorithm is None else _put_other)(model, foreign)
+    _put(model, foreign)
     model.num_timesteps, model._n_updates = foreign.timesteps, foreign.gradient_epochs
     taken = capture(
         model, Progress(update=update), facts_of(spec, spec.run.seed or 0, None, None, 1, versions(model.algo), {})
@@ -80,8 +80,8 @@ def _check_algorithm(spec: Spec, foreign: ForeignModel) -> None:
         )
 
 
-def _put_other(model: Learner, foreign: ForeignModel) -> None:
-    """The same of another algorithm: each of its optimizers has its own moments."""
+def _put(model: Learner, foreign: ForeignModel) -> None:
+    """Weights and each optimizer's moments into `model`, every name and shape compared before anything is copied."""
     own = model.policy.state_dict(keep_vars=True) | model.learned_besides()
     there = foreign.parameters | foreign.besides
     if odd := own.keys() ^ there.keys():
@@ -95,7 +95,7 @@ def _put_other(model: Learner, foreign: ForeignModel) -> None:
         "critic.optimizer.pth": getattr(getattr(model, "critic", None), "optimizer", None),
         "ent_coef_optimizer.pth": getattr(model, "ent_coef_optimizer", None),
     }
-    for member, moments in foreign.others.items():
+    for member, moments in foreign.moments.items():
         optimizer = owners[member]
         if not isinstance(optimizer, th.optim.Optimizer):
             raise CheckpointError(f"the file has {member}, and the preset's algorithm has no such optimizer")
@@ -108,42 +108,13 @@ def _put_other(model: Learner, foreign: ForeignModel) -> None:
     with th.no_grad():
         for name, tensor in own.items():
             tensor.copy_(there[name])
-    for member, moments in foreign.others.items():
+    for member, moments in foreign.moments.items():
         state = {index: {name: it.clone() for name, it in kept.items()} for index, kept in moments.items()}
         groups = owners[member].state_dict()["param_groups"]
         owners[member].load_state_dict({"state": state, "param_groups": groups})
-    for kind in (model_state.copy_learned(model), model_state.copy_all_moments(model)):
+    for kind in (model_state.copy_learned(model), model_state.copy_moments(model)):
         for name, tensor in kind.items():
             if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
-                raise CheckpointError(f"the file holds nan or infinite numbers in {name}; it was not imported")
-
-
-def _put(model: Learner, foreign: ForeignModel) -> None:
-    """Weights and moments into `model`, every name and shape compared before anything is copied."""
-    own = model.policy.state_dict(keep_vars=True)
-    if odd := own.keys() ^ foreign.parameters.keys():
-        where = "the file" if min(odd) in own else "the preset's policy"
-        raise CheckpointError(f"the file holds another policy than the preset asks for: {where} has no {min(odd)[:80]}")
-    for name, tensor in own.items():
-        _check_shape(name, foreign.parameters[name], tensor)
-    parameters = list(model.policy.parameters())
-    if foreign.moments.keys() - range(len(parameters)):
-        raise CheckpointError("the file's optimizer knows more parameters than the preset's policy has")
-    for index, kept in foreign.moments.items():
-        for name, moment in kept.items():
-            _check_shape(f"{index}/{name}", moment, th.zeros(()) if name == "step" else parameters[index])
-    with th.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(foreign.parameters[name])
-    groups = model.policy.optimizer.state_dict()["param_groups"]
-    state = {index: {name: moment.clone() for name, moment in kept.items()} for index, kept in foreign.moments.items()}
-    model.policy.optimizer.load_state_dict({"state": state, "param_groups": groups})
-    for kind in (
-        model_state.copy_parameters(model.policy),
-        model_state.copy_moments(model.policy, model.policy.optimizer),
-    ):
-        for name, tensor in kind.items():
-            if not bool(th.isfinite(tensor).all()):
                 raise CheckpointError(f"the file holds nan or infinite numbers in {name}; it was not imported")
 
 

@@ -41,18 +41,15 @@ PER_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class ForeignModel:
-    """What was in the zip: named weights, Adam's moments by the position of their parameter, and plain settings.
-
-    Of another algorithm than PPO, `others` are the moments of its optimizers by the name of their member, and `besides`
-    what is learned outside of the policy.
+    """What was in the zip: named weights, each optimizer's moments (by the name of its member, then by the position of
+    their parameter), and plain settings. `besides` is what another algorithm than PPO learns outside of the policy.
     """
 
     parameters: Tensors
-    moments: Mapping[int, Tensors]
+    moments: Mapping[str, Mapping[int, Tensors]]
     timesteps: int
     gradient_epochs: int
     settings: Mapping[str, bool | int | float | str]
-    others: Mapping[str, Mapping[int, Tensors]] = field(default_factory=dict)
     besides: Tensors = field(default_factory=dict)
     algorithm: OtherAlgorithm | None = None
 
@@ -69,7 +66,7 @@ def read_foreign(path: Path) -> ForeignModel:
         optimizer = _loaded(archive.read(_OPTIMIZER), f"{path.name}: {_OPTIMIZER}")
     return ForeignModel(
         parameters=_tensors(parameters, f"{path.name}: {_POLICY}"),
-        moments=_moments(optimizer, f"{path.name}: {_OPTIMIZER}"),
+        moments={_OPTIMIZER: _moments(optimizer, f"{path.name}: {_OPTIMIZER}")},
         timesteps=_count(data, "num_timesteps", path.name),
         gradient_epochs=_count(data, "_n_updates", path.name),
         settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
@@ -78,26 +75,25 @@ def read_foreign(path: Path) -> ForeignModel:
 
 def _of_other(other: OtherAlgorithm, archive: zipfile.ZipFile, data: Mapping[str, Any], where: str) -> ForeignModel:
     """The same of another algorithm, which has optimizers of its own."""
-    others = {
+    moments = {
         name: _moments(_loaded(archive.read(name), f"{where}: {name}"), f"{where}: {name}", rmsprop=other.name == "a2c")
         for name in OPTIMIZERS
         if name in archive.namelist()
     }
-    if not others and issubclass(other.table, GradientSpec):
+    if not moments and issubclass(other.table, GradientSpec):
         raise CheckpointError(f"{where} has no moments: it is not what `{other.called}.save` writes")
     besides: Tensors = {}
-    if _VARIABLES in archive.namelist() and other.off_policy and "ent_coef_optimizer.pth" in others:
+    if _VARIABLES in archive.namelist() and other.off_policy and "ent_coef_optimizer.pth" in moments:
         variables = _loaded(archive.read(_VARIABLES), f"{where}: {_VARIABLES}")
         kept = variables.get(_LEARNED_BESIDES) if isinstance(variables, dict) else None
         # It is a parameter of its own in some versions; its numbers count.
         besides[_LEARNED_BESIDES] = _plain(getattr(kept, "data", kept), f"{where}: {_LEARNED_BESIDES}")
     return ForeignModel(
         parameters=_tensors(_loaded(archive.read(_POLICY), f"{where}: {_POLICY}"), f"{where}: {_POLICY}", whole=True),
-        moments={},
+        moments=moments,
         timesteps=_count(data, "num_timesteps", where),
         gradient_epochs=_count(data, "_n_updates", where),
         settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
-        others=others,
         besides=besides,
         algorithm=other,
     )

@@ -206,7 +206,7 @@ def trained_model(spec: Spec, vec: VecEnv, loaded: Loaded) -> Learner:
     _check_normalizer(loaded, vec)
     if (normalizer := unwrap_vec_normalize(vec)) is not None:
         freeze_normalizer(normalizer, loaded.boundary.state["normalizer"])
-    model = build_player(spec, vec, "cpu")
+    model = build_player(spec, vec)
     assert model.env is not None
     _check_spaces(loaded, model.env)
     put_learned(model, loaded.boundary.parameters)

@@ -117,7 +117,7 @@ def capture(model: Learner, progress: Progress, facts: Mapping[str, Any]) -> Bou
         timesteps=model.num_timesteps,
         trained_s=progress.trained_s,
         parameters=model_state.copy_learned(model),
-        moments=model_state.copy_all_moments(model),
+        moments=model_state.copy_moments(model),
         state=state,
         replay=model.replay if model.keeps_replay else None,
     )

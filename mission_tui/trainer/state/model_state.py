@@ -67,18 +67,10 @@ def _put_tensors(own: Tensors, tensors: Tensors) -> None:
             tensor.copy_(tensors[name])
 
 
-def copy_moments(policy: th.nn.Module, optimizer: th.optim.Optimizer) -> Tensors:
-    """Clones of what the optimizer keeps per parameter, named ``<parameter>/<moment>``; empty before the first step."""
-    return {
-        f"{name}/{key}": th.as_tensor(value).detach().clone()
-        for name, parameter in policy.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-        if value is not None
-    }
-
-
-def copy_all_moments(model: Learner) -> Tensors:
-    """Clones of what every optimizer of `model` keeps per parameter, named ``<parameter>/<moment>``."""
+def copy_moments(model: Learner) -> Tensors:
+    """Clones of what every optimizer of `model` keeps per parameter, named ``<parameter>/<moment>``; empty before the
+    first step.
+    """
     return {
         f"{name}/{key}": th.as_tensor(value).detach().clone()
         for optimizer in model.optimizers()
@@ -90,15 +82,21 @@ def copy_all_moments(model: Learner) -> Tensors:
 
 def put_all_moments(model: Learner, moments: Tensors) -> None:
     """Give every optimizer of `model` its `moments`. Raises `CheckpointError` for those of another policy."""
-    named = _trained(model)
+    put_moments(_trained(model), moments, *model.optimizers())
+
+
+def put_moments(parameters: Tensors, moments: Tensors, *optimizers: th.optim.Optimizer) -> None:
+    """Give `optimizers` their `moments` of the named `parameters`; their own settings (betas, learning rate, ...) stay
+    as they are.
+    """
     by_name: dict[str, Tensors] = {}
     for full_name, tensor in moments.items():
         name, _, key = full_name.rpartition("/")
-        if name not in named:
+        if name not in parameters:
             raise CheckpointError(f"the checkpoint is of another policy: its optimizer knows parameter {name}")
         by_name.setdefault(name, {})[key] = tensor
-    name_of = {id(parameter): name for name, parameter in named.items()}
-    for optimizer in model.optimizers():
+    name_of = {id(parameter): name for name, parameter in parameters.items()}
+    for optimizer in optimizers:
         owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         known = {index: by_name.get(name_of.get(id(parameter), "")) for index, parameter in enumerate(owned)}
         state = {index: kept for index, kept in known.items() if kept is not None}
@@ -107,18 +105,6 @@ def put_all_moments(model: Learner, moments: Tensors) -> None:
 
 def _trained(model: Learner) -> Tensors:
     return dict(model.policy.named_parameters()) | model.learned_besides()
-
-
-def put_moments(policy: th.nn.Module, optimizer: th.optim.Optimizer, moments: Tensors) -> None:
-    """Give `optimizer` the `moments`; its own settings (betas, learning rate, ...) stay as they are."""
-    index_of = {name: index for index, (name, _) in enumerate(policy.named_parameters())}
-    state: dict[int, Tensors] = {}
-    for full_name, tensor in moments.items():
-        name, _, key = full_name.rpartition("/")
-        if name not in index_of:
-            raise CheckpointError(f"the checkpoint is of another policy: its optimizer knows parameter {name}")
-        state.setdefault(index_of[name], {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def write_tensors(tensors: Tensors, path: Path) -> None:

@@ -79,10 +79,9 @@ def grid_for(width: int, height: int, wanted: int, how: Stacking) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A frame whose picture begins at column `x` and row `y` of the wall."""
+    """A frame whose picture begins at column `x` of the wall."""
 
     x: int
-    y: int
     frame: Frame
 
 
@@ -104,7 +103,7 @@ def wall(
         beside = shown[row * grid.columns :][: grid.columns]
         last = (row + 1) * grid.columns >= len(shown)
         panels = [_panel(it, frame, wide, chosen, kept) for it in beside]
-        placed += [Placed(nth * (wide + _GAP), len(strips) + 1, frame) for nth in range(len(beside))]
+        placed += [Placed(nth * (wide + _GAP), frame) for nth in range(len(beside))]
         tall = 1 + frame.rows + (BELOW if last else 0)
         blank = Strip.blank(wide)
         panels = [[*panel, *[blank] * (tall - len(panel))][:tall] for panel in panels]

@@ -101,7 +101,7 @@ class Chart(Lines):
         # The crosshair moves as often as a key repeats, and painting curves is work.
         if self._painted is None or self._painted[0] is not scene or self._painted[1] != frame:
             self._painted = scene, frame, painted(scene, frame)
-        self._placed = (Placed(0, len(above), frame),)
+        self._placed = (Placed(0, frame),)
         self.show([*above, *picture(scene, frame, self._painted[2], content.at), *below])
 
     def _point(self, event: events.MouseEvent) -> None:

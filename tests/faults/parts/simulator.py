@@ -29,12 +29,12 @@ from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
-from mission_tui.supervisor.lifecycle.adoption import adopt_live, load_ended
+from mission_tui.supervisor.lifecycle.adoption import adopting, load_ended
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs import journal
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
-from mission_tui.supervisor.runs.run_on_disk import read_fleet
+from mission_tui.supervisor.runs.run_on_disk import finish, read_fleet
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, stop
 from mission_tui.supervisor.verbs.launch import launch
@@ -80,7 +80,7 @@ class Life:
         sweep_up(half_made(self.root))
         live, ended = read_fleet(self.root)
         for found in live:
-            adopt_live(core, found)
+            finish(adopting(core, found))
         for found in ended:
             load_ended(core, found)
         self.world.ears = TelemetryHandler(core)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings
-from mission_tui.fleet.health.algorithms import OTHERS, RETURNS_ALONE, other_called, told_by
+from mission_tui.fleet.health.algorithms import OTHERS, RETURNS_ALONE, critic_loss, other_called, told_by
 from mission_tui.fleet.health.judge import ROUNDS, unfit
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.specs.thresholds import HealthKeep
@@ -49,9 +49,9 @@ def test_each_is_told_by_its_tags_and_a_healthy_run_has_no_warning(name: str) ->
 def test_a_loss_that_is_not_finite_and_a_return_that_collapses_are_found(name: str) -> None:
     """Whatever the algorithm: its own rows, lengthened so that trends may be judged, then ruined."""
     log = LOGS[name]
-    (critic,) = {algorithm.critic for algorithm in OTHERS if name in (algorithm.name, *algorithm.kin)}
     last, step = log.updates_done[-1], 200
-    rows = list(log.updates_done)
+    rows, critic = list(log.updates_done), critic_loss(dict.fromkeys(last.metrics, 0.0))
+    assert critic is not None
     for n in range(1, 401):
         worse = max(0, n - 250)
         metrics = dict(last.metrics) | {

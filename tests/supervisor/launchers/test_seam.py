@@ -25,11 +25,12 @@ from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
-from mission_tui.supervisor.lifecycle.adoption import take_in
+from mission_tui.supervisor.lifecycle.adoption import taking_in
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.further_attempts import start_next_attempt
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import freeze, kill, pause, stop
 from mission_tui.supervisor.verbs.launch import launch, quote
@@ -53,7 +54,7 @@ class Field:
         core = Core(
             self.root, {"local": ScriptedLauncher(self.local, "local"), "scripted": ScriptedLauncher(self.engine)}
         )
-        take_in(core)
+        finish(taking_in(core))
         never = TimeLimits(idle_s=float("inf"))
         beating = asyncio.create_task(Clock(core, RequestDispatcher(core), (), lambda: True, never).run())
         try:

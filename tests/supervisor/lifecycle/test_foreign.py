@@ -49,9 +49,10 @@ from mission_tui.records.runs.attempt import read_launch, write_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.lifecycle.adoption import take_in
+from mission_tui.supervisor.lifecycle.adoption import taking_in
 from mission_tui.supervisor.queries import details as adoptable_query
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.verbs import importing as adopt_verb
 from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
@@ -389,7 +390,7 @@ def test_a_run_is_closed_to_others_before_it_is_compared_and_sealed(
     async def adopted() -> None:
         (foreign.root / ".supervisor").mkdir()
         core = Core(foreign.root, {"local": LocalLauncher()})
-        take_in(core)
+        finish(taking_in(core))
         request = GetAdoptable(id=1, runs=(run.id,))
         (item,) = (await adoptable_query.adoptable(core, core.seals, request)).items
         monkeypatch.setattr(adoptable_query, "digest_of", look)

@@ -23,10 +23,11 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, take_in
+from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs import registry, run_on_disk
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.run_on_disk import finish
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
 
@@ -65,7 +66,7 @@ async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Core:
     (root / ".supervisor").mkdir()
     core = Core(root, {"local": LocalLauncher()})
     core.machine.gpu = NoGpu()  # type: ignore[assignment]
-    take_in(core)
+    finish(taking_in(core))
     assert len(core.waiting) == OLDER
     return core
 

@@ -308,5 +308,5 @@ def test_moments_that_were_loaded_are_those_that_go_on() -> None:
             parameter.grad.fill_(0.25)
         model.policy.optimizer.step()
     assert equal(first.policy.state_dict(), second.policy.state_dict())
-    moments = [copy_moments(model.policy, model.policy.optimizer) for model in (first, second)]
+    moments = [copy_moments(model) for model in (first, second)]
     assert equal(*moments)
