@@ -1,7 +1,10 @@
-"""Action masks as sb3-contrib asks environments for them: what a mask has entries for, and actions that one allows."""
+"""Action masks as sb3-contrib asks environments for them: what a mask has entries for, and actions that one allows; and
+the mask of the lanes that a vector environment of Gymnasium is to reset.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,3 +40,14 @@ def sampled(actions: spaces.Space[Any], mask: NDArray[np.bool_]) -> Any:
             # Gymnasium's word for a switch that may be either is 2.
             allowed = [2 if part.all() else int(part[1]) for part in parts]
             return actions.sample(np.array(allowed, dtype=np.int8))
+
+
+def reset_mask(options: Mapping[str, Any], lanes: int) -> NDArray[np.bool_]:
+    """Which of so many `lanes` a reset with these `options` is for. Raises `ValueError` for what is no mask of them."""
+    mask = np.asarray(options.get("reset_mask", np.ones(lanes, dtype=np.bool_)))
+    if mask.shape != (lanes,) or mask.dtype != np.bool_ or not mask.any():
+        raise ValueError(
+            f"options['reset_mask'] must hold {lanes} booleans, at least one of them true, found "
+            f"{mask.dtype} of shape {mask.shape}"
+        )
+    return mask

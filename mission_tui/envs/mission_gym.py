@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from mission_tui.envs.config import load_mission
 from mission_tui.envs.core import MissionCore, action_space, observation_space
 from mission_tui.envs.fields import Bools, Floats
+from mission_tui.envs.masks import reset_mask
 from mission_tui.envs.mission import Mission, Shaping
 from mission_tui.envs.render import RENDER_MODES, draw
 from mission_tui.envs.scoring import is_truncated
@@ -134,21 +135,12 @@ class MissionGymVector(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed must hold one entry for each of {self.num_envs} environments, found {len(seeds)}")
-        lanes = np.arange(self.num_envs) if options is None else self._lanes_of(options)
+        lanes = np.arange(self.num_envs) if options is None else np.flatnonzero(reset_mask(options, self.num_envs))
         for lane in lanes.tolist():
             if (lane_seed := seeds[lane]) is not None:
                 self.core.generators[lane], self._seeds[lane] = seeding.np_random(lane_seed)
         self.core.reset(lanes)
         return self.core.observe(), {}
-
-    def _lanes_of(self, options: Mapping[str, Any]) -> NDArray[np.intp]:
-        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise ValueError(
-                f"options['reset_mask'] must hold {self.num_envs} booleans, at least one of them true, found "
-                f"{mask.dtype} of shape {mask.shape}"
-            )
-        return np.flatnonzero(mask)
 
     @property  # type: ignore[misc]  # nobody sets it
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # as in `SyncVectorEnv`

@@ -20,6 +20,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from mission_tui.envs.masks import reset_mask
+
 _SEED_SPAN = 2**31
 _LANES_A_THREAD = 4
 _POOLS_OWN = ("env_id", "players", "elapsed_step")
@@ -99,7 +101,7 @@ class PooledBatch(VectorEnv[Any, Any, Any]):
         Raises `ValueError` for a mask of another form, and for one with a seed: a pool's seeds are given when it is
         made.
         """
-        mask = np.ones(self.num_envs, dtype=np.bool_) if options is None else self._mask(options)
+        mask = np.ones(self.num_envs, dtype=np.bool_) if options is None else reset_mask(options, self.num_envs)
         if mask.all():
             self._observations, _ = self._pool.reset(seed, self.np_random)
             return self._observations, {}
@@ -110,15 +112,6 @@ class PooledBatch(VectorEnv[Any, Any, Any]):
         lanes = np.flatnonzero(mask).astype(np.int32)
         self._observations = _put(self._observations, *self._pool.reset_lanes(lanes))
         return self._observations, {}
-
-    def _mask(self, options: dict[str, Any]) -> NDArray[np.bool_]:
-        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise ValueError(
-                f"options['reset_mask'] must hold {self.num_envs} booleans, at least one of them true, found "
-                f"{mask.dtype} of shape {mask.shape}"
-            )
-        return mask
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of every lane; `final_obs` and `final_info` are those of lanes that ended, which stand anew."""

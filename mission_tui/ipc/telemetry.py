@@ -31,40 +31,31 @@ _Kind = tuple[type[messages.TelemetryMessage], str]
 ORDERS: msgspec.json.Decoder[messages.Order] = msgspec.json.Decoder(messages.Order)
 
 
-class Telemetry:
-    """Says facts about one attempt to whichever supervisor listens at `path`, and hears its orders.
+class TrainerSide:
+    """What a thread says of one attempt to its supervisor, and the orders that it hears, whatever the way.
 
-    It reconnects for as long as it lives, and then says the newest facts again. Set `workers` to the process ids of
-    the environment workers; they go with the heartbeats, and so does what `look` says of them. It must not raise.
+    Set `workers` to the process ids of the environment workers; they go with the heartbeats, and so does what `look`
+    says of them. It must not raise.
     """
 
-    def __init__(self, path: Path, hello: messages.TrainerHello) -> None:
+    def __init__(self, hello: messages.TrainerHello) -> None:
         self.workers: tuple[int, ...] = ()
         self.look: Callable[[], EnvWorkers] | None = None
-        self._path = path
         self._hello = hello
         self._lock = threading.Lock()
         self._newest: dict[_Kind, messages.TelemetryMessage] = {}
-        self._unsaid: dict[_Kind, messages.TelemetryMessage] = {}
-        self._heard = True
         self._dropped = 0
         self._orders: deque[messages.Order] = deque()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
-        self._thread.start()
 
     @property
     def dropped(self) -> int:
-        """Messages that could not be sent so far."""
+        """Messages that could not be said so far."""
         return self._dropped
 
     def send(self, message: messages.TelemetryMessage) -> None:
         """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, may take its place."""
-        kind = type(message), message.duty if isinstance(message, messages.TrainerDutyFailed) else ""
         with self._lock:
-            if kind in self._unsaid and not self._heard:
-                self._dropped += 1
-            self._newest[kind] = self._unsaid[kind] = message
+            self._newest[_kind(message)] = message
 
     def orders(self) -> list[messages.Order]:
         """Orders that came since the last call."""
@@ -72,6 +63,36 @@ class Telemetry:
         while self._orders:
             taken.append(self._orders.popleft())
         return taken
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Say what is unsaid if somebody listens, and end the thread; returns within `timeout_s` in any case."""
+        raise NotImplementedError
+
+    def _heartbeat(self) -> messages.Heartbeat:
+        env_workers = self.look() if self.look is not None else None
+        return messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers)
+
+
+class Telemetry(TrainerSide):
+    """Says it to whichever supervisor listens at `path`; reconnects for as long as it lives, and then says the newest
+    facts again.
+    """
+
+    def __init__(self, path: Path, hello: messages.TrainerHello) -> None:
+        super().__init__(hello)
+        self._path = path
+        self._unsaid = dict(self._newest)
+        self._heard = True
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def send(self, message: messages.TelemetryMessage) -> None:
+        kind = _kind(message)
+        with self._lock:
+            if kind in self._unsaid and not self._heard:
+                self._dropped += 1
+            self._newest[kind] = self._unsaid[kind] = message
 
     def close(self, timeout_s: float = 1.0) -> None:
         """Say what is unsaid if somebody listens, and end the thread; returns within `timeout_s` in any case."""
@@ -124,8 +145,7 @@ class Telemetry:
             frame: list[messages.TelemetryMessage] = list(self._unsaid.values())
             self._unsaid.clear()
         if beat:
-            env_workers = self.look() if self.look is not None else None
-            frame.append(messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers))
+            frame.append(self._heartbeat())
         for message in frame:
             try:
                 line = encode(message)
@@ -135,6 +155,10 @@ class Telemetry:
                 wire.queue_line(line)
             else:
                 self._dropped += 1
+
+
+def _kind(message: messages.TelemetryMessage) -> _Kind:
+    return type(message), message.duty if isinstance(message, messages.TrainerDutyFailed) else ""
 
 
 class _Wire:

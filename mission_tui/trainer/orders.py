@@ -15,7 +15,6 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.ipc.sockets import PROTOCOL
-from mission_tui.ipc.telemetry import Telemetry
+from mission_tui.ipc.telemetry import Telemetry, TrainerSide
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.files.atomic import write_all
@@ -45,52 +44,28 @@ BEAT_S = 2.0
 SOON_S = 0.25
 """The least time between two beats: an answer that somebody waits for does not wait for the next one."""
 
-_Kind = tuple[type[messages.TelemetryMessage], str]
 
-
-class Mailbox:
-    """Says facts about one attempt in its directory and reads its orders there; it has what `Telemetry` has."""
+class Mailbox(TrainerSide):
+    """Says it in a file of the attempt's directory, and reads the orders there."""
 
     def __init__(self, folder: AttemptDir, hello: messages.TrainerHello, fence: Fence | None = None) -> None:
-        self.workers: tuple[int, ...] = ()
-        self.look: Callable[[], EnvWorkers] | None = None
+        super().__init__(hello)
         self._path = folder.alive
-        self._hello = hello
         self._fence = fence
         self._tail = Tail(folder.orders, messages.NumberedOrder)
-        self._lock = threading.Lock()
-        self._newest: dict[_Kind, messages.TelemetryMessage] = {}
         self._beat = 0
-        self._dropped = 0
-        self._orders: deque[messages.Order] = deque()
         self._urgent = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="mailbox", daemon=True)
         self._thread.start()
 
-    @property
-    def dropped(self) -> int:
-        """How often nothing could be written so far."""
-        return self._dropped
-
     def send(self, message: messages.TelemetryMessage) -> None:
-        """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, takes its place."""
-        kind = type(message), message.duty if isinstance(message, messages.TrainerDutyFailed) else ""
-        with self._lock:
-            self._newest[kind] = message
+        super().send(message)
         held = isinstance(message, messages.PhaseEntered) and message.phase in ("paused", "ending")
         if held or isinstance(message, messages.CheckpointAnswered | messages.TrainerDutyFailed):
             self._urgent.set()
 
-    def orders(self) -> list[messages.Order]:
-        """Orders that came since the last call."""
-        taken: list[messages.Order] = []
-        while self._orders:
-            taken.append(self._orders.popleft())
-        return taken
-
     def close(self, timeout_s: float = 1.0) -> None:
-        """Write what was said last, and end the thread; returns within `timeout_s` in any case."""
         self._closing = True
         self._urgent.set()
         self._thread.join(timeout_s)
@@ -122,12 +97,10 @@ class Mailbox:
         if self._fence is not None:
             self._fence.check_if_due()
         self._beat += 1
-        env_workers = self.look() if self.look is not None else None
         with self._lock:
             said = tuple(self._newest.values())
-        beat = messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers)
         try:
-            document = msgspec.json.encode(messages.TrainerWord(self._hello, self._beat, (*said, beat)))
+            document = msgspec.json.encode(messages.TrainerWord(self._hello, self._beat, (*said, self._heartbeat())))
         except (TypeError, ValueError, ProtocolError):
             self._dropped += 1
             return

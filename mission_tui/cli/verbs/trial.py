@@ -169,6 +169,7 @@ def _until(session: Session, run: str, done: Callable[[TrialView], bool]) -> Tri
 def _say(session: Session, run: str, trial: TrialView, as_json: bool) -> int:
     from mission_tui.cli.tables.documents import trial_facts, write_document
     from mission_tui.cli.tables.table import Table
+    from mission_tui.fleet.events.trials import mean_word
 
     if as_json:
         write_document({"run": _view(session, run).id, "trial": trial_facts(trial)})
@@ -176,7 +177,7 @@ def _say(session: Session, run: str, trial: TrialView, as_json: bool) -> int:
         if trial.verdict is not None:
             table = Table(("pair", "seed", "control", "advised", ""))
             for pair in trial.verdict.pairs:
-                table.add(str(pair.pair), str(pair.seed), _reading(pair.control), _reading(pair.advised), pair.why)
+                table.add(str(pair.pair), str(pair.seed), mean_word(pair.control), mean_word(pair.advised), pair.why)
             table.write(sys.stdout)
         write(trial.sentence)
     return EX_FAILED if trial.verdict is not None and trial.verdict.says == "failed" else 0
@@ -186,7 +187,3 @@ def _view(session: Session, run: str) -> RunView:
 
     with session.connect() as connection:
         return view_of(connection, run)
-
-
-def _reading(value: float | str | None) -> str:
-    return "–" if value is None else f"{float(value):,.4g}"

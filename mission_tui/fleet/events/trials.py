@@ -98,7 +98,7 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
     """The answer first, because narrow screens cut the end."""
     if verdict.says == "failed":
         return f"cannot tell: {verdict.why}"
-    means = f"return {_number(verdict.advised)} against {_number(verdict.control)}"
+    means = f"return {mean_word(verdict.advised)} against {mean_word(verdict.control)}"
     interval = f"{_signed(verdict.difference)}, {_signed(verdict.low)} to {_signed(verdict.high)}"
     counted = sum(not pair.why for pair in verdict.pairs)
     size = f"{counted} pairs of {plan.updates} updates"
@@ -106,7 +106,7 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
         case "no difference" if verdict.identical:
             return f"no difference: both branches of every pair are the same ({size})"
         case "no difference":
-            return f"no difference: {means} ({interval}; less than {_number(verdict.margin)} counts as none; {size})"
+            return f"no difference: {means} ({interval}; less than {mean_word(verdict.margin)} counts as none; {size})"
         case "too noisy":
             return f"too noisy: {means} ({interval}; {size}){_remedy(verdict)}"
         case _:
@@ -122,7 +122,8 @@ def _remedy(verdict: TrialVerdict) -> str:
     return f"; {', or '.join(ways)}, would tell" if ways else "; it takes far more updates, or many more seeds"
 
 
-def _number(value: Metric | None) -> str:
+def mean_word(value: Metric | None) -> str:
+    """A return in four digits: `1,234`."""
     return "–" if value is None else f"{float(value):,.4g}"
 
 

@@ -12,7 +12,7 @@ import math
 from msgspec.structs import replace
 
 from mission_tui.fleet.resume import remedies, sb3_rulings
-from mission_tui.fleet.resume.sides import Ruling, Sides, always, factor
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.resume.verdict import Remedy
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import nearby_divisors
@@ -23,7 +23,6 @@ QUIET_RATIO = 1.5
 RARELY = 0.5
 NEARLY_ALWAYS = 0.9
 
-LARGEST_QUIET_RISE = 2.0
 LEAST_SHARE = 0.01
 """Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
 _ROUNDED = 1e-3
@@ -177,20 +176,17 @@ def _overshoot_risk(sides: Sides) -> str:
 
 def learning_rate(sides: Sides) -> Ruling:
     """A warning above twice the rate that the run has now, else a note."""
-    was, now = sides.learning_rate_was, sides.learning_rate_now
-    course = f"{was:.3g} -> {now:.3g} at this point"
-    if now <= was:
+    now, course, ratio = sides.learning_rate_now, sides.rate_course, sides.rate_ratio
+    if now <= sides.learning_rate_was:
         return Ruling("note", f"{course}: smaller steps")
-    ratio = now / was if was > 0.0 else math.inf
     if ratio <= LARGEST_QUIET_RISE or _is_least(now, sides.was.ppo.learning_rate):
         return Ruling(
             "note", f"{course}: every one of {sides.plan_now.gradient_steps:,} steps is {factor(ratio)} as large"
         )
-    grown = f"{factor(ratio)} larger" if math.isfinite(ratio) else "larger (it had decayed to 0)"
     return Ruling(
         "warn",
         f"{course}: Adam's moments do not soften it, each of the {sides.plan_now.gradient_steps:,} gradient steps per "
-        f"update is {grown} at once",
+        f"update is {larger(ratio)} at once",
         f"rise in several resumes, or bound it with --set {sides.target_kl}",
         (remedies.WARM_UP, remedies.target_kl(sides)),
     )

@@ -7,40 +7,33 @@ at the next iteration.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from mission_tui.fleet.resume.remedies import BRANCH
-from mission_tui.fleet.resume.sides import Rule, Ruling, Sides, always, factor
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, Rule, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.specs.algorithm import discount_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, gradient_steps
 from mission_tui.fleet.specs.spec import other_settings
 
 NEW_RUN = "start a new run"
-_QUIET_RISE = 2.0
 _SHAPES = always("refuse", "the weights of the checkpoint do not fit", NEW_RUN, BRANCH)
 _NEXT_STEP = always("note", "takes effect at the next gradient step")
 _BEGINS_EMPTY = "the replay buffer begins empty: it collects before it learns again"
 
 
 def _learning_rate(sides: Sides) -> Ruling:
-    was, now = sides.learning_rate_was, sides.learning_rate_now
-    course = f"{was:.3g} -> {now:.3g} at this point"
-    if now <= was:
+    course, ratio = sides.rate_course, sides.rate_ratio
+    if sides.learning_rate_now <= sides.learning_rate_was:
         return Ruling("note", f"{course}: smaller steps")
-    ratio = now / was if was > 0.0 else math.inf
-    if ratio <= _QUIET_RISE:
+    if ratio <= LARGEST_QUIET_RISE:
         return Ruling("note", f"{course}: every step is {factor(ratio)} as large")
-    grown = f"{factor(ratio)} larger" if math.isfinite(ratio) else "larger (it had decayed to 0)"
-    return Ruling(
-        "warn", f"{course}: Adam's moments do not soften it, each gradient step is {grown} at once", "rise in several"
-    )
+    why = f"{course}: Adam's moments do not soften it, each gradient step is {larger(ratio)} at once"
+    return Ruling("warn", why, "rise in several")
 
 
 def _step_of_search(sides: Sides) -> Ruling:
-    was, now = sides.learning_rate_was, sides.learning_rate_now
-    course = f"{was:.3g} -> {now:.3g} at this point"
-    if now <= _QUIET_RISE * was:
+    course = sides.rate_course
+    if sides.learning_rate_now <= LARGEST_QUIET_RISE * sides.learning_rate_was:
         return Ruling("note", f"{course}: takes effect at the next iteration")
     return Ruling("warn", f"{course}: the weights move so much further in each iteration at once", "rise in several")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import BatchPlan, plan_batch
 from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
+LARGEST_QUIET_RISE = 2.0
+"""Of a learning rate at once, without a warning."""
 MOMENT_STEPS = 1000
 """How far back Adam's second moment reaches, in gradient steps: 1 / (1 - 0.999)."""
 
@@ -102,6 +105,16 @@ class Sides(Struct, frozen=True):
     def learning_rate_now(self) -> float:
         return self.value_at_resume(learning_table(self.now)[1].learning_rate, self.now)
 
+    @property
+    def rate_course(self) -> str:
+        """How the learning rate changes, in words."""
+        return f"{self.learning_rate_was:.3g} -> {self.learning_rate_now:.3g} at this point"
+
+    @property
+    def rate_ratio(self) -> float:
+        """How many times as large the learning rate is; infinite where it had decayed to 0."""
+        return self.learning_rate_now / self.learning_rate_was if self.learning_rate_was > 0.0 else math.inf
+
     def scaled_learning_rate(self, scale: float) -> tuple[str, ...]:
         """The assignments for `scale` times the learning rate, of a schedule for both its ends."""
         rate = self.now.ppo.learning_rate
@@ -132,3 +145,8 @@ def always(grade: Grade, why: str, remedy: str = "", *remedies: Remedy, override
 def factor(ratio: float) -> str:
     """``8 x`` or ``1.5 x``."""
     return f"{ratio:.3g} x"
+
+
+def larger(ratio: float) -> str:
+    """``8 x larger``, also than nothing."""
+    return f"{factor(ratio)} larger" if math.isfinite(ratio) else "larger (it had decayed to 0)"

@@ -21,18 +21,15 @@ import numpy as np
 from msgspec import Struct, structs
 
 from mission_tui.envs.state_pictures import picture_of_state
-from mission_tui.envs.worker import die_with
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, PlayOrder
-from mission_tui.process_name import call_process
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing import film_pictures
-from mission_tui.trainer.playing.watch import Player, bound_memory, in_text, rendered
-from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
-from mission_tui.trainer.torch_compiler import use_plain_optimizers
+from mission_tui.trainer.playing.watch import Player, begin_playing, in_text, rendered
+from mission_tui.trainer.process import Say, answer
 from mission_tui.trainer.vec_env.build import EnvMaker
 
 _MOST_FRAMES, _MOST_FRAMES_AN_EPISODE = 900, 300
@@ -58,13 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--parent", type=int, default=0)
     parsed = parser.parse_args(arguments)
-    die_with(parsed.parent)
-    if parsed.parent:
-        call_process("film", parsed.run_dir.name)
-        bound_memory()
-    lower_priority(own_session=False)
-    cap_threads(1)
-    use_plain_optimizers()
+    begin_playing("film", parsed.run_dir, parsed.parent)
     return answer(lambda say: _film(parsed, say))
 
 

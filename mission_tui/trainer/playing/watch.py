@@ -61,18 +61,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--checkpoint", required=True)
     parser.add_argument("--parent", type=int, default=0)
     parsed = parser.parse_args(arguments)
-    die_with(parsed.parent)
-    if parsed.parent:
-        call_process("watch", parsed.run_dir.name)
-        bound_memory()
-    lower_priority(own_session=False)
-    cap_threads(1)
-    use_plain_optimizers()
+    begin_playing("watch", parsed.run_dir, parsed.parent)
     return answer(lambda say: _play(parsed, say))
 
 
-def bound_memory() -> None:
-    """A player that takes more and more memory fails, before its machine does."""
+def begin_playing(word: str, run_dir: Path, parent: int) -> None:
+    """Be a process that plays and comes after the screen; one with a `parent` ends with it, and fails if it takes more
+    and more memory, before its machine does.
+    """
+    die_with(parent)
+    if parent:
+        call_process(word, run_dir.name)
+        _bound_memory()
+    lower_priority(own_session=False)
+    cap_threads(1)
+    use_plain_optimizers()
+
+
+def _bound_memory() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     bound = MOST_BYTES if most == resource.RLIM_INFINITY else min(MOST_BYTES, most)
     with suppress(OSError, ValueError):

@@ -18,6 +18,7 @@ import torch as th
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common import distributions
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import RolloutBuffer
 
 from mission_tui.trainer.failures import NonFiniteEnvError, NonFiniteError
@@ -44,12 +45,7 @@ class RolloutSignals:
     @classmethod
     def read(cls, model: PPO) -> RolloutSignals:
         """The signals of the rollout that `model` has just collected."""
-        metrics: dict[str, float] = {}
-        if model.ep_info_buffer:
-            metrics["rollout/ep_rew_mean"] = float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
-            metrics["rollout/ep_len_mean"] = float(np.mean([episode["l"] for episode in model.ep_info_buffer]))
-        if model.ep_success_buffer:
-            metrics["rollout/success_rate"] = float(np.mean(model.ep_success_buffer))
+        metrics = episode_means(model)
         buffer = model.rollout_buffer
         returns = buffer.returns.astype(np.float64)
         if np.var(returns) > 0.0:
@@ -59,6 +55,17 @@ class RolloutSignals:
                 buffer.actions.reshape(-1, *model.action_space.shape), model.action_space, model.policy.squash_output
             )
         return cls(metrics)
+
+
+def episode_means(model: BaseAlgorithm) -> dict[str, float]:
+    """Of the last 100 episodes, as SB3 has them."""
+    means: dict[str, float] = {}
+    if model.ep_info_buffer:
+        means["rollout/ep_rew_mean"] = float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
+        means["rollout/ep_len_mean"] = float(np.mean([episode["l"] for episode in model.ep_info_buffer]))
+    if model.ep_success_buffer:
+        means["rollout/success_rate"] = float(np.mean(model.ep_success_buffer))
+    return means
 
 
 def share_at_bound(actions: NDArray[Any], space: spaces.Box, squashed: bool) -> float:

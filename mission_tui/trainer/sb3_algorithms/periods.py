@@ -24,7 +24,7 @@ from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.learner import Advanced, Learner, timed
 from mission_tui.trainer.ppo.reference import RolloutWatch, never
-from mission_tui.trainer.ppo.signals import check_observations, check_parameters
+from mission_tui.trainer.ppo.signals import check_observations, check_parameters, episode_means
 from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.sb3_algorithms.replay import Replay, StopAskedError
 from mission_tui.trainer.tree import Tree
@@ -67,7 +67,7 @@ class PeriodLearner(Learner):
         period.learn()
         period.check_finite()
         check_parameters(self.policy)
-        metrics = self._of_episodes() | period.means()
+        metrics = episode_means(self) | period.means()
         if "exploration_rate" in vars(self):
             metrics["rollout/exploration_rate"] = float(vars(self)["exploration_rate"])
         return Advanced(metrics, max(0.0, unstopped_s() - begun_s - period.update_s), period.update_s)
@@ -140,15 +140,6 @@ class PeriodLearner(Learner):
             check_parameters(self.policy)
             raise
         return True
-
-    def _of_episodes(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        if self.ep_info_buffer:
-            found["rollout/ep_rew_mean"] = float(np.mean([episode["r"] for episode in self.ep_info_buffer]))
-            found["rollout/ep_len_mean"] = float(np.mean([episode["l"] for episode in self.ep_info_buffer]))
-        if self.ep_success_buffer:
-            found["rollout/success_rate"] = float(np.mean(self.ep_success_buffer))
-        return found
 
     def optimizers(self) -> tuple[th.optim.Optimizer, ...]:
         policy: Any = self.policy

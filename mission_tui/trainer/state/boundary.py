@@ -32,6 +32,7 @@ from mission_tui.trainer.spaces import described
 from mission_tui.trainer.state import model_state
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import savable
+from mission_tui.trainer.vec_env.in_process import copied
 
 _STEP = ("train/approx_kl", "train/clip_fraction", "train/clip_range")
 _STEPS = 20
@@ -102,7 +103,7 @@ def capture(model: Learner, progress: Progress, facts: Mapping[str, Any]) -> Bou
         "normalizer": None if normalizer is None else model_state.capture_normalizer(normalizer),
         "envs": None if base is None else base.get_state(),
         "frames": None if base is None else model_state.capture_frames(model.env),
-        "last_obs": _copied(model._last_obs),
+        "last_obs": copied(model._last_obs),
         "memory": model.memory(),
         "last_episode_starts": np.array(model._last_episode_starts),
         "callbacks": None if model.callbacks is None else model.callbacks.state,
@@ -193,12 +194,6 @@ def _window(model: Learner) -> Tree:
         "info": [[float(e["r"]), int(e["l"]), float(e["t"])] for e in model.ep_info_buffer or ()],
         "success": [float(success) for success in model.ep_success_buffer or ()],
     }
-
-
-def _copied(observations: Any) -> Any:
-    if isinstance(observations, dict):
-        return {name: np.array(part) for name, part in observations.items()}
-    return np.array(observations)
 
 
 def capture_random(device: th.device, action_space: gymnasium.Space[Any]) -> Tree:

@@ -133,7 +133,7 @@ class NativeVecEnv(VecEnv):
         self._reset_options()
         self._returns[:] = 0.0
         self._lengths[:] = 0
-        return _copied(observations)
+        return copied(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
         self._actions = actions
@@ -158,7 +158,7 @@ class NativeVecEnv(VecEnv):
         self._returns[dones] = 0.0
         self._lengths[dones] = 0
         # Copies: SB3 adds to rewards in place and keeps observations over the next step.
-        return _copied(observations), rewards.astype(np.float32), dones.copy(), infos
+        return copied(observations), rewards.astype(np.float32), dones.copy(), infos
 
     def _final_info(self, vector_infos: dict[str, Any], lane: int, out_of_time: bool) -> dict[str, Any]:
         info = _lane_info(vector_infos.get("final_info", {}), lane)
@@ -223,7 +223,7 @@ def _check_number(actions: Any, lanes: int) -> None:
         raise ValueError(f"{len(actions)} actions were given for {lanes} environments")
 
 
-def _copied(observations: Any) -> VecEnvObs:
+def copied(observations: Any) -> VecEnvObs:
     if isinstance(observations, dict):
         return {name: np.array(part) for name, part in observations.items()}
     return np.array(observations)

@@ -9,7 +9,6 @@ from rich.table import Table
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.trials import ARMS
 from mission_tui.fleet.views.snapshot import RunView, TrialView
@@ -93,7 +92,7 @@ class TrialScreen(Sheet[Deed]):
     def _judged(self) -> Iterator[tuple[str, str, str, str]]:
         verdict = self._trial.verdict
         for pair in () if verdict is None else verdict.pairs:
-            yield str(pair.pair), _reading(pair.control), _reading(pair.advised), pair.why
+            yield str(pair.pair), numbers.reading(pair.control), numbers.reading(pair.advised), pair.why
 
     def _standing(self) -> Iterator[tuple[str, str, str, str]]:
         """How each branch stands while the verdict is awaited."""
@@ -127,7 +126,3 @@ class TrialScreen(Sheet[Deed]):
         """Move the branches to the trash."""
         if not self._trial.closed:
             self.dismiss("discard")
-
-
-def _reading(value: Metric | None) -> str:
-    return numbers.DASH if value is None else numbers.reading(float(value))
