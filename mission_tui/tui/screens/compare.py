@@ -69,6 +69,11 @@ class CompareScreen(Screen[None], inherit_bindings=False):
         """Ask."""
         self._query.request(self._by)
 
+    @property
+    def compared(self) -> tuple[RunView, ...]:
+        """The runs that it is about, for keys that act on runs."""
+        return self._runs
+
     async def _compare(self, by: Axis) -> ComparisonReply:
         ids = tuple(view.id for view in self._runs)
         return await self._app_context.ask(lambda id_: Compare(id=id_, runs=ids, by=by))
