@@ -16,14 +16,22 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.algorithms import OF_ANY, PPO, RETURNS_ALONE, UNKNOWN, Algorithm, Told, other_called
+from mission_tui.fleet.health.algorithms import (
+    OF_ANY,
+    PPO,
+    RETURNS_ALONE,
+    UNKNOWN,
+    Algorithm,
+    RecognizedAlgorithm,
+    other_called,
+)
 from mission_tui.fleet.health.judge import unfit
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
-from mission_tui.records.logs.log import TrainingLog, by_row, told_in
+from mission_tui.records.logs.log import TrainingLog, by_row, recognize_in_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
             words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
             return words, replay(specs, log.records, log.events, log.died)
         return _words(newest), replay(specs, log.records, log.events, log.died)
-    log, told = by_row(log), told_in(log.updates_done)
+    log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
     if told is None and not any(tag.startswith("train/") for row in log.updates_done for tag in row.metrics):
@@ -91,7 +99,7 @@ def algorithm_of(log: TrainingLog) -> tuple[str, tuple[str, ...]]:
     """What `log` is of, and the rules that do not fit it."""
     if (other := _of_run(log)) is not None:
         return other.name, unfit(other)
-    told = Told(None, "") if log.specs else told_in(log.updates_done)
+    told = RecognizedAlgorithm(None, "") if log.specs else recognize_in_rows(log.updates_done)
     if told is None:
         return UNKNOWN, ()
     return (PPO, ()) if told.algorithm is None else (told.algorithm.name, unfit(told.algorithm))

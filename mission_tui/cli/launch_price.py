@@ -18,7 +18,7 @@ from mission_tui.present import numbers
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.capacity.cost import Cost, Pace
+    from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import Quoted
@@ -164,7 +164,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
     )
 
 
-def _whole_run(spec: Spec, pace: Pace | None) -> str:
+def _whole_run(spec: Spec, pace: ReferenceSpeed | None) -> str:
     from mission_tui.fleet.capacity.cost import whole_run_range_s, whole_run_s
 
     middle = whole_run_s(spec, pace)
@@ -196,7 +196,7 @@ def _notes(items: Sequence[LaunchItem], quoted: Quoted) -> Iterator[str]:
         yield "no supervisor is running, so it is not known what would start at once; a launch starts one"
 
 
-def _pace(pace: Pace | None) -> str:
+def _pace(pace: ReferenceSpeed | None) -> str:
     if pace is None:
         return "no similar run has run here, so its speed is not known"
     but = f", which had {differs}" if (differs := numbers.differing_words(pace)) else ""
@@ -205,7 +205,7 @@ def _pace(pace: Pace | None) -> str:
     return f"times assume {_speed(pace)} steps/s, as measured for {pace.name} on {seen}{others}{but}"
 
 
-def _speed(pace: Pace) -> str:
+def _speed(pace: ReferenceSpeed) -> str:
     if pace.low_steps_per_s is None or pace.high_steps_per_s is None:
         return numbers.count(pace.steps_per_s)
     low, high = numbers.count(pace.low_steps_per_s), numbers.count(pace.high_steps_per_s)

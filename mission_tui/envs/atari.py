@@ -36,18 +36,18 @@ class AtariWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         buttons: list[str] = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
         if noop_max > 0:
-            env = _Idle(env, noop_max)
+            env = _NoopReset(env, noop_max)
         if frame_skip > 1:
-            env = _Skipping(env, frame_skip)
+            env = _MaxAndSkip(env, frame_skip)
         if terminal_on_life_loss:
-            env = _Lives(env)
+            env = _EpisodicLife(env)
         if "FIRE" in buttons:
-            env = _Firing(env)
-        env = _Small(env, screen_size)
-        super().__init__(_Signs(env) if clip_reward else env)
+            env = _FireReset(env)
+        env = _WarpFrame(env, screen_size)
+        super().__init__(_ClipReward(env) if clip_reward else env)
 
 
-class _Idle(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _NoopReset(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Game, most: int) -> None:
         super().__init__(env)
         self._most = most
@@ -60,7 +60,7 @@ class _Idle(gymnasium.Wrapper[Any, Any, Any, Any]):
         return begun
 
 
-class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _MaxAndSkip(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: Game, frames: int) -> None:
         super().__init__(env)
         self._frames = frames
@@ -80,7 +80,7 @@ class _Skipping(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._last_two.max(axis=0), total, terminated, truncated, info
 
 
-class _Lives(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _EpisodicLife(gymnasium.Wrapper[Any, Any, Any, Any]):
     """A lost life ends an episode, and the next one goes on with the game; only its end begins a new game."""
 
     def __init__(self, env: Game) -> None:
@@ -110,7 +110,7 @@ class _Lives(gymnasium.Wrapper[Any, Any, Any, Any]):
         return lives
 
 
-class _Firing(gymnasium.Wrapper[Any, Any, Any, Any]):
+class _FireReset(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, **arguments: Any) -> Begun:
         observation, _ = self.env.reset(**arguments)
         for button in (1, 2):
@@ -120,7 +120,7 @@ class _Firing(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, {}
 
 
-class _Small(gymnasium.ObservationWrapper[Any, Any, Any]):
+class _WarpFrame(gymnasium.ObservationWrapper[Any, Any, Any]):
     def __init__(self, env: Game, side: int) -> None:
         super().__init__(env)
         # By name: with and without the extra the types are the same.
@@ -135,6 +135,6 @@ class _Small(gymnasium.ObservationWrapper[Any, Any, Any]):
         return small[:, :, None]
 
 
-class _Signs(gymnasium.RewardWrapper[Any, Any]):
+class _ClipReward(gymnasium.RewardWrapper[Any, Any]):
     def reward(self, reward: Any) -> float:
         return float(np.sign(float(reward)))

@@ -56,14 +56,14 @@ _STRIDE = 7_368_787
 """Between the seeds of pairs, far from that by which attempts of a run differ."""
 
 
-class Pace(Struct, frozen=True):
+class TypicalUpdate(Struct, frozen=True):
     """What updates of the run were like: seconds and ended episodes of one; None where that is not known."""
 
     update_s: float | None = None
     episodes: float | None = None
 
 
-def updates_of(budget: str | None, pace: Pace, trained: int = 0) -> tuple[int, str]:
+def updates_of(budget: str | None, pace: TypicalUpdate, trained: int = 0) -> tuple[int, str]:
     """How many updates `budget` (20u, 10m) stands for, and the sentence about it; None takes what usually suffices.
 
     Branches that begin at the start take as many as the run has `trained` by then, if that is not too long: what a
@@ -89,7 +89,7 @@ def updates_of(budget: str | None, pace: Pace, trained: int = 0) -> tuple[int, s
     return updates, said
 
 
-def _usual(pace: Pace, trained: int) -> tuple[int, str]:
+def _usual(pace: TypicalUpdate, trained: int) -> tuple[int, str]:
     telling = 0
     if pace.episodes is not None and pace.episodes > 0.0:
         telling = min(MOST_UPDATES, math.ceil(2.0 * ENOUGH_EPISODES / pace.episodes))
@@ -98,7 +98,7 @@ def _usual(pace: Pace, trained: int) -> tuple[int, str]:
     return updates, f"each branch trains {updates} updates{_took(updates, pace)}; --budget says otherwise"
 
 
-def _took(updates: int, pace: Pace) -> str:
+def _took(updates: int, pace: TypicalUpdate) -> str:
     return "" if pace.update_s is None else f", about {_time(updates * pace.update_s)} of training at its pace"
 
 
@@ -115,7 +115,7 @@ def check_pairs(seeds: int | None) -> int | None:
     )
 
 
-def usual_pairs(updates: int, pace: Pace) -> int:
+def usual_pairs(updates: int, pace: TypicalUpdate) -> int:
     """How many pairs unasked: three, and five of branches that are over in seconds.
 
     Five tell differences of half the size that three do, and a training that was harmed comes back at once with one

@@ -79,7 +79,7 @@ def clients_of(
     }
 
 
-class _Seen:
+class _KnownMachine:
     """What is known of one machine: its newest snapshot, its runs as they are called here, and since when and why it
     does not answer.
     """
@@ -96,7 +96,7 @@ class HostFleet:
 
     def __init__(self, clients: Mapping[str, Client], clock: Callable[[], float] = time.time) -> None:
         self._clients, self._clock = dict(clients), clock
-        self._seen = {name: _Seen() for name in clients}
+        self._seen = {name: _KnownMachine() for name in clients}
         self._first = next(iter(self._clients))
         self._at: dict[str, str] = {}
         self._again = asyncio.Event()
@@ -158,9 +158,9 @@ class HostFleet:
         except MissionError as error:
             raise self._of(name, error) from error
 
-    def at(self, machine: str) -> _OneOfThem:
+    def at(self, machine: str) -> _OneMachine:
         """The same, with what names no run asked of `machine`."""
-        return _OneOfThem(self, machine)
+        return _OneMachine(self, machine)
 
     def wake(self) -> None:
         """Supervisors that were stopped on request are started again with the next question, and machines that are
@@ -446,7 +446,7 @@ class HostFleet:
         return found
 
 
-class _OneOfThem:
+class _OneMachine:
     """A machine of several, as a client."""
 
     def __init__(self, hosts: HostFleet, machine: str) -> None:

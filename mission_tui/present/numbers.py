@@ -16,7 +16,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.capacity.cost import Cost, Pace
+    from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
     from mission_tui.fleet.specs.spec import Spec
 
 DASH = "-"
@@ -301,7 +301,7 @@ def all_at_once(costs: Sequence[Cost]) -> str:
     return f"all {len(costs)} at once: {ram} of memory{gpu}, {cores} cores"
 
 
-def differing_words(pace: Pace) -> str:
+def differing_words(pace: ReferenceSpeed) -> str:
     """The settings in which the run of this pace was another one, the first few; empty where none differs."""
     others = len(pace.differs) - _DIFFERING
     return ", ".join(pace.differs[:_DIFFERING]) + (f" and {others} more" if others > 0 else "")

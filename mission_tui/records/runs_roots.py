@@ -135,7 +135,7 @@ PATIENCE_S = 0.25
 """A runs root on a file server that hangs keeps nobody waiting."""
 
 
-class _Ends(Struct, frozen=True):
+class _EndTimes(Struct, frozen=True):
     """When (unix s) the newest runs ended at `root`, oldest first."""
 
     root: str
@@ -170,7 +170,7 @@ def note_ends(root: Path, ended: Iterable[float], environ: Mapping[str, str], si
     ends = sorted({*noted, *news})[-MOST_ENDS:]
     with suppress(OSError, MissionError):
         make_folder(file.parent)
-        write_atomic(file, msgspec.json.encode(_Ends(str(root), tuple(ends))))
+        write_atomic(file, msgspec.json.encode(_EndTimes(str(root), tuple(ends))))
         for kind in (_ENDS, _SEEN):
             for old in _newest(file.parent, kind)[MOST_KEPT:]:
                 old.unlink(missing_ok=True)
@@ -221,8 +221,8 @@ def _file(root: Path, environ: Mapping[str, str]) -> Path:
     return used_roots_dir(environ) / f"{socket_dir(root).name}{_ENDS}"
 
 
-def _read(file: Path) -> _Ends | None:
+def _read(file: Path) -> _EndTimes | None:
     try:
-        return msgspec.json.decode(read_given(file, MOST_BYTES), type=_Ends)
+        return msgspec.json.decode(read_given(file, MOST_BYTES), type=_EndTimes)
     except (OSError, ValueError, RecursionError):
         return None

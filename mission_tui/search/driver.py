@@ -55,7 +55,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _SettingRuns:
     """How the runs of one setting stand: `over` once all have ended, with what they came to (None: nothing)."""
 
     over: bool
@@ -217,7 +217,7 @@ class Driver:
         if now != list(runs):
             self._study.note_runs(number, now)
 
-    def _ends(self, runs: Sequence[str], views: Mapping[str, RunView]) -> _Ends:
+    def _ends(self, runs: Sequence[str], views: Mapping[str, RunView]) -> _SettingRuns:
         values: list[float | None] = []
         over, diverged, why = True, "", ""
         for run in runs:
@@ -235,7 +235,7 @@ class Driver:
             else:
                 over = False
                 values.append(None)
-        return _Ends(over and bool(runs), tuple(values), diverged, why)
+        return _SettingRuns(over and bool(runs), tuple(values), diverged, why)
 
     def _reported(self, number: int, runs: Sequence[str], views: Mapping[str, RunView]) -> float | None:
         """Report the rungs that all runs of a trial have come to; the share of its budget where it is to be pruned."""

@@ -28,7 +28,7 @@ from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.lifecycle.trials import Trials
-from mission_tui.supervisor.request_dispatcher import RequestDispatcher, Turns
+from mission_tui.supervisor.request_dispatcher import LoopBreaks, RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
@@ -120,7 +120,7 @@ class Clock:
         attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
         self._ask_engines()
         stride = 1 + sum(run.by_mailbox for run in self._core.live.values()) // MOST_MAILBOXES
-        turns = Turns()
+        turns = LoopBreaks()
         for place, run in enumerate(list(self._core.live.values())):
             await turns.offer()
             if self._core.live.get(run.id) is not run:

@@ -39,7 +39,7 @@ PSS_EVERY_S = 5.0
 """Adding up the memory maps of a large process takes milliseconds that it would rather train in."""
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class MeasuringLimits(Struct, frozen=True, kw_only=True):
     """How long a probe is measured, and how long one waits for its first update and for enough of them."""
 
     probe_s: float
@@ -48,7 +48,7 @@ class Patience(Struct, frozen=True, kw_only=True):
 
 
 async def run_probe(
-    core: Core, item: LaunchItem, caller: Caller, patience: Patience
+    core: Core, item: LaunchItem, caller: Caller, patience: MeasuringLimits
 ) -> AsyncGenerator[str | ProbeDone]:
     """What the run of `item` is at, again and again; last what it measured, `seq`, stage and round being left open.
 
@@ -98,12 +98,12 @@ async def run_probe(
         await remove_runs(core, made)
 
 
-def _is_enough(runs: Runs, run_id: str, patience: Patience) -> bool:
+def _is_enough(runs: Runs, run_id: str, patience: MeasuringLimits) -> bool:
     view = runs.store.view(run_id)
     return (view.update or 0) >= WARM_UPDATES + MEASURED_UPDATES and view.trained_s >= patience.probe_s
 
 
-def _given_up(runs: Runs, run_id: str, patience: Patience, waited_s: float) -> str:
+def _given_up(runs: Runs, run_id: str, patience: MeasuringLimits, waited_s: float) -> str:
     """Why it is given up; empty while it goes on."""
     view = runs.store.view(run_id)
     if view.update is None or view.update == 0:
@@ -120,7 +120,9 @@ def _given_up(runs: Runs, run_id: str, patience: Patience, waited_s: float) -> s
     return f"too slow: given up after {view.trained_s:.0f} s of learning at {rate:,.0f} steps/s"
 
 
-async def _measured(runs: Runs, run_id: str, patience: Patience, sampler: UsageSampler, bare: ProbeDone) -> ProbeDone:
+async def _measured(
+    runs: Runs, run_id: str, patience: MeasuringLimits, sampler: UsageSampler, bare: ProbeDone
+) -> ProbeDone:
     run = runs.run_dir(run_id)
     records, peak = await asyncio.to_thread(read_timed, run)
     effective = await asyncio.to_thread(read_effective, run)

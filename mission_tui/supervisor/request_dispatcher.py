@@ -62,7 +62,7 @@ Look = (
 )
 
 
-class Turns:
+class LoopBreaks:
     """Gives the rest of the loop a turn now and then in work of many small steps: by time, because a turn takes as long
     as all others want it, and one after each of two hundred steps was seen to take minutes.
     """
@@ -209,7 +209,7 @@ class RequestDispatcher:
     async def _ended(self, request: requests.GetEnded) -> EndedReply:
         core = self._core
         page, total = core.store.ended(request.offset, request.limit)
-        runs, turns = [], Turns()
+        runs, turns = [], LoopBreaks()
         for view in page:
             runs.append(glimpse_waiting(core, view.id) if view.id in core.waiting else core.store.view(view.id))
             await turns.offer()
@@ -221,7 +221,7 @@ class RequestDispatcher:
         core.store.observe_unread(core.reading.unread)
         header = core.store.header(time.time())
         page, total = core.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
-        runs, turns = [], Turns()
+        runs, turns = [], LoopBreaks()
         for run_id in page:
             runs.append(glimpse_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
             await turns.offer()

@@ -163,7 +163,7 @@ class MailboxLink:
             log.warning("%s: the order '%s' could not be given: %s", self.hello.run, order.what, error)
 
 
-class _Seen(Struct):
+class _MailboxReading(Struct):
     """What was read of one attempt's file, first at `first_at`; `lag_s` is the least by which its clock was behind ours
     when it was read.
     """
@@ -183,7 +183,7 @@ class Mailboxes:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._handler = TelemetryHandler(core)
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _MailboxReading] = {}
 
     def poll(self, run: LiveRun) -> None:
         """Take in what the trainer of `run` has written since the last look."""
@@ -191,7 +191,7 @@ class Mailboxes:
         if seen is None or seen.attempt != run.attempt:
             self._forget_ended()
             # Of a file that was there before us nobody knows yet whether anybody still writes it.
-            self._seen[run.id] = _Seen(run.attempt, _read(run), time.monotonic())
+            self._seen[run.id] = _MailboxReading(run.attempt, _read(run), time.monotonic())
             return
         now, raw = time.monotonic(), _read(run)
         if raw and raw != seen.raw:
@@ -205,12 +205,12 @@ class Mailboxes:
             if isinstance(run.link, MailboxLink):
                 self._handler.disconnected(run.link)
 
-    def _call_silent(self, run: LiveRun, seen: _Seen, *, silent: bool) -> None:
+    def _call_silent(self, run: LiveRun, seen: _MailboxReading, *, silent: bool) -> None:
         if silent != seen.silent:
             seen.silent = silent
             self._core.apply(run.id, FlagSeen("silent", raised=silent))
 
-    def _take(self, run: LiveRun, seen: _Seen, raw: bytes) -> None:
+    def _take(self, run: LiveRun, seen: _MailboxReading, raw: bytes) -> None:
         try:
             word = _WORD.decode(raw)
         except (ValueError, RecursionError):

@@ -120,7 +120,7 @@ class RowLog(KVWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedCallback:
     """A callback, the preset's key that says it, its class's name, and those of the classes inside."""
 
     key: str
@@ -138,7 +138,7 @@ class Callbacks(BaseCallback):
     `envs` are environments that were made for callbacks; `close` ends them.
     """
 
-    def __init__(self, named: Sequence[Named], envs: Sequence[VecEnv] = ()) -> None:
+    def __init__(self, named: Sequence[NamedCallback], envs: Sequence[VecEnv] = ()) -> None:
         super().__init__()
         self._named, self._envs = tuple(named), tuple(envs)
         self._state = CallbackState([each.callback for each in named])

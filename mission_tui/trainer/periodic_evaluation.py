@@ -33,7 +33,7 @@ LONG_S = 600.0
 """An evaluation that plays for so long is said to, since none comes after it meanwhile."""
 
 
-class Played(msgspec.Struct, frozen=True):
+class EvaluationReply(msgspec.Struct, frozen=True):
     """What the process says in its file, as far as a row of the record needs it, and its processor seconds since the
     evaluation before; of the first since its start.
     """
@@ -151,14 +151,14 @@ class Evaluating:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
 
-    def take(self) -> tuple[Due, Played] | None:
+    def take(self) -> tuple[Due, EvaluationReply] | None:
         """What was played, and how it went, if an evaluation has ended since the last look."""
         if self._playing is None or self._process is None:
             return None
         what, file, begun_s = self._playing.what, self._playing.file, self._playing.begun_s
         code, played = self._process.poll(), None
         with suppress(DamagedError, OSError):
-            played = read_json(file, Played)
+            played = read_json(file, EvaluationReply)
         took_s = self._clock() - begun_s
         if code is None and played is None:
             if took_s > LONG_S and not self._playing.is_said_long:

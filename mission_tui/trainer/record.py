@@ -31,7 +31,7 @@ from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.named_parts import Registration
-from mission_tui.trainer.periodic_evaluation import Due, Played
+from mission_tui.trainer.periodic_evaluation import Due, EvaluationReply
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -177,7 +177,7 @@ class Record:
         if number:
             self._say(messages.CheckpointAnswered(number, checkpoint, _brief(why)))
 
-    def evaluated(self, what: Due, played: Played) -> None:
+    def evaluated(self, what: Due, played: EvaluationReply) -> None:
         """The checkpoint of `what` was played."""
         self._write(
             lambda seq: rows.EvaluationDone(

@@ -37,7 +37,7 @@ class SnapshotArrivals:
 
     def __init__(self, app: App[Any], app_context: AppContext, flow: Flow, last_seen_t: float | None) -> None:
         self._app, self._app_context, self._flow, self._before_t = app, app_context, flow, last_seen_t
-        self.pace = Pace(app_context.preferences.redraws_hz)
+        self.pace = DrawRate(app_context.preferences.redraws_hz)
         self._stale = StaleNews()
         self._newest: FleetSnapshot | None = None
         self._timer: Timer | None = None
@@ -150,7 +150,7 @@ def _alert(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None
             app._driver.write(desktop_note(news))
 
 
-class Pace:
+class DrawRate:
     """`due` is how long to wait before drawing; times are the caller's monotonic seconds.
 
     It begins at `rate_hz`, if that is one of the rates, else at the fastest.

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.cli.launch_price import launch_price, price_facts, show_price
 from mission_tui.cli.session import Session
-from mission_tui.fleet.capacity.cost import Cost, Pace, estimated_cost
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, estimated_cost
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Quoted
 
@@ -22,7 +22,7 @@ SPEC = Spec(
     run=RunSpec(total_timesteps=6400),
 )
 ITEMS = tuple(LaunchItem(spec=SPEC, name=f"s-{number}") for number in (1, 2, 3))
-PACE = Pace(name="old", t=0.0, steps_per_s=32.0, start_s=3.0, differs=("ppo.n_epochs 5",))
+PACE = ReferenceSpeed(name="old", t=0.0, steps_per_s=32.0, start_s=3.0, differs=("ppo.n_epochs 5",))
 GOES = Cost(ram_bytes=3 << 30, ram_seen=True, vram_bytes=1 << 30, cores=2, gpu=1, pace=PACE)
 WAITS = structs.replace(GOES, gpu=None, waits="waits for another run's end")
 

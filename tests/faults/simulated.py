@@ -49,7 +49,7 @@ from mission_tui.records.runs.spec_file import read_spec, read_terms
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.keepers import Found, Started
+from mission_tui.supervisor.launchers.keepers import FoundProcesses, Started
 
 __all__ = ["Body", "Held", "Link", "NoGpu", "NoProvenance", "SupervisorKilledError", "World"]
 
@@ -488,13 +488,13 @@ class World:
         """Keepers of this machine own their run from the start."""
         return False
 
-    def find(self, run: RunDir, attempt: int) -> Found:
+    def find(self, run: RunDir, attempt: int) -> FoundProcesses:
         self.call()
         identity = read_identity(run.attempt(attempt).identity)
         if identity is None:
-            return Found(None)
+            return FoundProcesses(None)
         it = next(it for it in self.trainings if it.keeper.pid == identity.keeper.pid)
-        return Found(
+        return FoundProcesses(
             identity,
             None if it.keeper.dead else it.keeper.hold(),
             None if it.body.dead else it.body.hold(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.present.numbers import all_at_once, differing_words
 
 GIB = 1 << 30
@@ -17,5 +17,7 @@ def test_several_runs_are_added_up() -> None:
 
 def test_the_first_settings_that_differ_are_named_and_the_others_counted() -> None:
     """Three are named; nothing is said where none differs."""
-    paces = [Pace(name="base", t=0.0, steps_per_s=1000.0, differs=tuple("abcde"[:many])) for many in (0, 3, 5)]
+    paces = [
+        ReferenceSpeed(name="base", t=0.0, steps_per_s=1000.0, differs=tuple("abcde"[:many])) for many in (0, 3, 5)
+    ]
     assert [differing_words(pace) for pace in paces] == ["", "a, b, c", "a, b, c and 2 more"]

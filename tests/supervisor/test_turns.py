@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from mission_tui.supervisor.request_dispatcher import Turns
+from mission_tui.supervisor.request_dispatcher import LoopBreaks
 from tests.ipc.serving import held_up
 
 
@@ -20,7 +20,7 @@ async def passes_of(steps: int, slice_s: float, step_s: float = 0.0) -> int:
 
     loop.call_soon(count)
     await asyncio.sleep(0)
-    passes, turns = 0, Turns(slice_s)
+    passes, turns = 0, LoopBreaks(slice_s)
     for _ in range(steps):
         held_up(step_s)
         await turns.offer()

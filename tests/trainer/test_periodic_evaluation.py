@@ -19,7 +19,7 @@ from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.orders import Orders
-from mission_tui.trainer.periodic_evaluation import LONG_S, Due, Evaluating, Played
+from mission_tui.trainer.periodic_evaluation import LONG_S, Due, Evaluating, EvaluationReply
 from tests.trainer.harness import new_run, run_attempt, spec_with
 from tests.waiting import until
 
@@ -78,7 +78,7 @@ def answers(tmp_path: Path, **fields: object) -> None:
     part.rename(tmp_path / "result")
 
 
-def played(evaluating: Evaluating) -> tuple[Due, Played]:
+def played(evaluating: Evaluating) -> tuple[Due, EvaluationReply]:
     """What comes next."""
     done = until(evaluating.take, 40, "it is over")
     assert done is not None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.search.result import Confirmation, SearchResult, SearchTrial, is_driver
@@ -226,7 +226,7 @@ class FakeClient:
                 one = replies.Upgrade(run=self.snapshot.runs[0].id, name="heavy-3f9a", changes=(changed,))
                 return replies.UpgradesReply(re=re, upgrades=(one,), looked=1)
             case requests.Quote(items=items):
-                pace = Pace(name="heavy-3f9a", t=NOW - 7200.0, steps_per_s=1412.0, start_s=9.0)
+                pace = ReferenceSpeed(name="heavy-3f9a", t=NOW - 7200.0, steps_per_s=1412.0, start_s=9.0)
                 cost = Cost(
                     ram_bytes=700 << 20,
                     ram_seen=True,

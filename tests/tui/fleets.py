@@ -13,7 +13,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.processes import Pids, Usage
 from mission_tui.fleet.events.trials import TrialPair, TrialPlan, TrialVerdict
-from mission_tui.fleet.history.course import Course, GoalView, Place
+from mission_tui.fleet.history.course import Course, GoalView, ValueAtUpdate
 from mission_tui.fleet.views.snapshot import (
     SERIES,
     FleetSnapshot,
@@ -149,7 +149,7 @@ def a_run(name: str, **changed: Any) -> RunView:
         "eta_s": 20_400.0,
         "eta_low_s": 18_900.0,
         "eta_high_s": 21_700.0,
-        "best": Place(12.9, 1390, 11_386_880),
+        "best": ValueAtUpdate(12.9, 1390, 11_386_880),
         "course": course(rewards[:44]),
         "task": "MissionGym-v0 standard",
         "rollout_s": 0.41,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from mission_tui.ipc.requests import Act
-from mission_tui.tui.snapshot_arrivals import Pace
+from mission_tui.tui.snapshot_arrivals import DrawRate
 from tests.tui.fake_client import FakeClient
 from tests.tui.fleets import NOW, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app, staged
@@ -86,7 +86,7 @@ async def test_snapshots_are_drawn_at_most_four_times_a_second() -> None:
 
 def test_pace_goes_from_a_quarter_to_four_a_second() -> None:
     """`-` and `+` change how long the next picture waits, within bounds."""
-    pace = Pace()
+    pace = DrawRate()
     assert pace.due(0.0) == 0.0
     pace.drawn(10.0)
     assert pace.due(10.0) == 0.25

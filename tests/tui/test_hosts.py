@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.views.snapshot import Machine
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Act, GetStrip, Launch, Quote, Undo
@@ -168,7 +168,7 @@ def priced(stage: Stage, **machines: Quoted) -> None:
 
 def quoted(steps_per_s: float, waits: str = "") -> Quoted:
     """A price for one run."""
-    pace = Pace(name="before", t=NOW - 60, steps_per_s=steps_per_s)
+    pace = ReferenceSpeed(name="before", t=NOW - 60, steps_per_s=steps_per_s)
     return Quoted(re=0, costs=(Cost(ram_bytes=1 << 28, waits=waits, pace=pace),))
 
 

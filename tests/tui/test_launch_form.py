@@ -12,7 +12,7 @@ from textual.keys import _character_to_key
 from textual.widgets import Input, TextArea
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Cost, Pace
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused
@@ -28,7 +28,7 @@ from tests.tui.fleets import NOW
 from tests.tui.stage import PRESETS, Stage, staged
 
 ITEM = LaunchItem(spec=a_spec())
-PACE = Pace(name="heavy-3f9a", t=NOW - 7200.0, steps_per_s=1000.0, start_s=2.0)
+PACE = ReferenceSpeed(name="heavy-3f9a", t=NOW - 7200.0, steps_per_s=1000.0, start_s=2.0)
 COST = Cost(ram_bytes=700 << 20, cores=1, pace=PACE)
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.events.processes import RunFlag
-from mission_tui.fleet.history.course import Course, GoalView, Place
+from mission_tui.fleet.history.course import Course, GoalView, ValueAtUpdate
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.present.run_state import FLAG_SENTENCES, share_done, state_word
 from mission_tui.tui.drawing import colours
@@ -96,7 +96,7 @@ def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
 
     def said(course: Course, best: float, entropy: float = 1e-9, **facts: Any) -> str:
         metrics = {"policy/entropy_ratio": entropy, "rollout/ep_len_mean": 100.0}
-        view = a_run("a", update=25, course=course, best=Place(best, 20, 81920), metrics=metrics, **facts)
+        view = a_run("a", update=25, course=course, best=ValueAtUpdate(best, 20, 81920), metrics=metrics, **facts)
         return run_status.badge(view)[0]
 
     assert said(never, -1.64) == "stuck"
@@ -104,7 +104,8 @@ def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
     assert said(learned, 6.4) == said(never, -1.64, entropy=0.5) == "ok"
     assert said(never, -1.64, findings=(KL_FINDING,)) == "▲ KL"
     assert (
-        said(never, -1.64, goal=GoalView(of="return", value=-2.0, source="run.goal", reached=Place(-1.7, 1, 1))) == "ok"
+        said(never, -1.64, goal=GoalView(of="return", value=-2.0, source="run.goal", reached=ValueAtUpdate(-1.7, 1, 1)))
+        == "ok"
     )
     unmoved = {"rollout/ep_rew_mean": (), "train/approx_kl": (0.0,) * 8}
     assert said(never, -1.64, entropy=0.5, series=unmoved) == "stuck"
@@ -153,7 +154,7 @@ def test_a_policy_that_no_longer_moves_is_not_ok() -> None:
     """The finding only informs, because a solved task looks the same; without a goal that was reached nobody knows."""
     still = structs.replace(KL_FINDING, rule="policy-frozen", severity="info")
     assert run_status.badge(a_run("a", goal=None, findings=(still,))) == ("frozen", colours.INK)
-    goal = GoalView(of="return", value=475.0, source="run.goal", reached=Place(480.0, 1, 1))
+    goal = GoalView(of="return", value=475.0, source="run.goal", reached=ValueAtUpdate(480.0, 1, 1))
     assert run_status.badge(a_run("a", goal=goal, findings=(still,)))[0] == "ok ·"
 
 

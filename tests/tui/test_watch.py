@@ -24,7 +24,7 @@ from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.sections.watch import _heads, _in_a_line, _verdict
 from mission_tui.tui.session import chosen
 from mission_tui.tui.state import player_feed
-from mission_tui.tui.state.player_feed import PACES, Pace, PlayerFeed
+from mission_tui.tui.state.player_feed import PACES, PlayerFeed, PlaySpeed
 from mission_tui.tui.terminal.driver import MeteredDriver
 from tests.tui.fake_client import FakeClient, evaluation
 from tests.tui.fleets import LIVE, NOW, a_fleet
@@ -34,7 +34,7 @@ from tests.tui.stage import Stage, staged
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a person to see anything."""
-    paces = tuple(Pace(pace.word, 100.0, pace.steps) for pace in PACES)
+    paces = tuple(PlaySpeed(pace.word, 100.0, pace.steps) for pace in PACES)
     monkeypatch.setattr(player_feed, "PACES", paces)
     monkeypatch.setattr(player_feed, "_SEEN_S", 0.01)
     monkeypatch.setattr(player_feed, "_IDLE_SHARE", 0.0)

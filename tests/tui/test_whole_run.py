@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.events.provenance import SettingChange
-from mission_tui.fleet.history.course import Course, GoalView, Moment, Place
+from mission_tui.fleet.history.course import Course, GoalView, Moment, ValueAtUpdate
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
@@ -109,7 +109,7 @@ def test_an_axis_does_not_magnify_noise_and_reaches_to_the_goal() -> None:
 
 def test_a_chart_names_goal_and_best() -> None:
     """The goal is a line of dots behind the curve, or an arrow where it is far off; the best has a sign over it."""
-    view = structs.replace(VIEW, goal=GOAL, best=Place(400.0, 8, 800), timesteps=1000, update=10)
+    view = structs.replace(VIEW, goal=GOAL, best=ValueAtUpdate(400.0, 8, 800), timesteps=1000, update=10)
     content, lines = chart(view, *(50.0 * at for at in range(1, 9)), 380.0, 390.0)
     assert content.aims == ("best 400 at 800", "goal 475")
     assert any("goal 475" in line for line in lines)
@@ -281,7 +281,7 @@ def test_ranges_and_goals_are_said_in_few_words() -> None:
         structs.replace(GOAL, trend="nearer", low_s=0.0, high_s=0.0),
         structs.replace(GOAL, trend="none"),
         structs.replace(GOAL, trend="beyond"),
-        structs.replace(GOAL, reached=Place(480.0, 9, 9000)),
+        structs.replace(GOAL, reached=ValueAtUpdate(480.0, 9, 9000)),
         GoalView(of="success", value=0.8, source="run.goal", newest=0.42),
     ]
     assert [goal_words(structs.replace(VIEW, goal=goal)) for goal in said] == [

@@ -37,7 +37,7 @@ _WORDS = {"open": "open", "acknowledged": "known", "silenced": "silenced", "clea
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DetailLevel:
     """How much is said of each run: so many findings and deeds, with each setting and package or without."""
 
     findings: int
@@ -100,7 +100,7 @@ def _legend(report: Report) -> Html:
     return tag("ul", rows, class_="legend", aria_label="runs")
 
 
-def about_run(run: ReportedRun, room: Room, *, alone: bool) -> Html:
+def about_run(run: ReportedRun, room: DetailLevel, *, alone: bool) -> Html:
     """All of one run, under its name unless it is the only one."""
     details = run.details
     heading = 2 if alone else 3
@@ -120,7 +120,7 @@ def about_run(run: ReportedRun, room: Room, *, alone: bool) -> Html:
     return tag("section", title, lead, parts, id=f"run-{run.letter}", class_="one-run")
 
 
-def _findings(details: DetailsReply, room: Room, level: int) -> Html:
+def _findings(details: DetailsReply, room: DetailLevel, level: int) -> Html:
     view = details.view
     told = stories(view.findings)
     worst = sorted(told, key=lambda it: (it.state != "open", -GRAVITY[it.severity], it.first_update))
@@ -167,7 +167,7 @@ def _when(finding: Finding, details: DetailsReply) -> str:
     return f"{said}, {moment(finding.first_t)}" if finding.first_t > 0 else said
 
 
-def _settings(run: ReportedRun, room: Room, level: int) -> Html:
+def _settings(run: ReportedRun, room: DetailLevel, level: int) -> Html:
     details, against = run.details, run.against
     head: list[Html] = []
     if against is not None and against.trouble:
@@ -227,14 +227,14 @@ def _said(value: Any) -> str:
     return numbers.measure(value) if isinstance(value, float | int) else str(value)[:80]
 
 
-def _journal(details: DetailsReply, room: Room, level: int) -> Html:
+def _journal(details: DetailsReply, room: DetailLevel, level: int) -> Html:
     deeds = details.deeds[len(details.deeds) - min(room.deeds, len(details.deeds)) :]
     rows = [[moment(deed.t), deed.what, deed.detail, deed.by] for deed in deeds]
     table = rows_of(("when", "what", "about", "by"), rows, "what was done to it, oldest first")
     return part(level, "Journal", folded(f"What was done to it ({len(rows)})", table)) if rows else join()
 
 
-def _provenance(details: DetailsReply, room: Room, level: int) -> Html:
+def _provenance(details: DetailsReply, room: DetailLevel, level: int) -> Html:
     rows = list(provenance_rows(details))
     short = [row for row in rows if row[0] != "packages" and not row[0].startswith("loaded ")]
     long = [row for row in rows if row not in short]
@@ -309,7 +309,7 @@ _KINDS = {
     b"GIF87a": "image/gif",
     b"GIF89a": "image/gif",
 }
-ROOMS = (Room(60, 200, lists=True), Room(20, 40, lists=False), Room(3, 0, lists=False))
+ROOMS = (DetailLevel(60, 200, lists=True), DetailLevel(20, 40, lists=False), DetailLevel(3, 0, lists=False))
 """What is said of each run, from much to little: the first is taken with which the page is small enough."""
 
 _HERE = Path(__file__).parent
@@ -370,7 +370,7 @@ def write_report(path: Path, report: Report, command: str, *films: Html | None) 
     )
 
 
-def page_of(report: Report, command: str, room: Room, film: Html | None = None, now: float | None = None) -> str:
+def page_of(report: Report, command: str, room: DetailLevel, film: Html | None = None, now: float | None = None) -> str:
     """The whole page with so much of each run, made at unix time `now`."""
     made = time.time() if now is None else now
     names = [run.details.view.name for run in report.runs]
@@ -425,6 +425,6 @@ def _head(title: str, report: Report, made: float) -> Html:
     return tag("header", tag("h1", title), tag("p", f"{said}, as of {day}", class_="quiet"), nav)
 
 
-def _foot(command: str, room: Room) -> Html:
+def _foot(command: str, room: DetailLevel) -> Html:
     less = None if room == ROOMS[0] else tag("p", "So many runs that lists of settings and packages were left out.")
     return tag("footer", less, tag("p", f"Made by mission-tui {__version__} with ", tag("code", command)))

@@ -37,7 +37,7 @@ Loads = Sequence[Sequence[float | None]]
 """For each round what other work took during each of its runs, in percent of all cores; None is not known."""
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class MedianSpeed(Struct, frozen=True, kw_only=True):
     """Steps per second over the repeats: their median, and the 95 % interval of their mean; None for one repeat."""
 
     median: float
@@ -63,13 +63,13 @@ class Ratio(Struct, frozen=True, kw_only=True):
         return self.hi is not None and self.hi < 1.0 and self.ratio < 1.0 - margin
 
 
-def pace_of(rates: Sequence[float]) -> Pace:
+def pace_of(rates: Sequence[float]) -> MedianSpeed:
     """What the repeats' steps per second say together. Takes at least one."""
     median = statistics.median(rates)
     if len(rates) < 2:
-        return Pace(median=median)
+        return MedianSpeed(median=median)
     lo, hi = _mean_interval(rates)
-    return Pace(median=median, lo=lo, hi=hi)
+    return MedianSpeed(median=median, lo=lo, hi=hi)
 
 
 def noise_of(*drifts: Sequence[float]) -> float:

@@ -111,7 +111,7 @@ def outstanding_vram(claims: Sequence[Claim], gpu: str) -> int:
     return sum(max(0, claim.vram_bytes - claim.vram_held_bytes) for claim in claims if claim.gpu == gpu)
 
 
-class Pace(Struct, frozen=True, kw_only=True):
+class ReferenceSpeed(Struct, frozen=True, kw_only=True):
     """How fast runs of these settings were, by the median over `runs` of them, of which the newest is called `name` and
     was so at unix time `t`; `differs` are the settings that are others here. Half of the updates of each and more had
     `low_steps_per_s` to `high_steps_per_s`.
@@ -143,10 +143,12 @@ class Cost(Struct, frozen=True, kw_only=True):
     cores: int = 1
     gpu: int | None = None
     waits: str = ""
-    pace: Pace | None = None
+    pace: ReferenceSpeed | None = None
 
 
-def cost_of(claim: Claim, peak: Peak | None, pace: Pace | None, *, gpu: int | None = None, waits: str = "") -> Cost:
+def cost_of(
+    claim: Claim, peak: Peak | None, pace: ReferenceSpeed | None, *, gpu: int | None = None, waits: str = ""
+) -> Cost:
     """What the run of `claim` costs; `peak` is what runs of its shape were seen to take, if any were."""
     return Cost(
         ram_bytes=claim.ram_bytes,
@@ -160,7 +162,9 @@ def cost_of(claim: Claim, peak: Peak | None, pace: Pace | None, *, gpu: int | No
     )
 
 
-def estimated_cost(spec: Spec, cores: int, peak: Peak | None = None, pace: Pace | None = None, *, driver: bool) -> Cost:
+def estimated_cost(
+    spec: Spec, cores: int, peak: Peak | None = None, pace: ReferenceSpeed | None = None, *, driver: bool
+) -> Cost:
     """The cost of a run of `spec` without asking the machine, so it is left open on which GPU it would be.
 
     `driver`: whether the machine, of `cores` cores, has one for GPUs.
@@ -175,14 +179,14 @@ def claim_elsewhere(spec: Spec, peak: Peak | None = None) -> Claim:
     return claim_for(spec, MOST_CORES, "any" if wants else None, peak)
 
 
-def first_update_s(spec: Spec, pace: Pace | None) -> float | None:
+def first_update_s(spec: Spec, pace: ReferenceSpeed | None) -> float | None:
     """Seconds from the start of a run of `spec` to the end of its first update."""
     if pace is None or pace.start_s is None:
         return None
     return pace.start_s + rollout_size(spec) / pace.steps_per_s
 
 
-def whole_run_s(spec: Spec, pace: Pace | None) -> float | None:
+def whole_run_s(spec: Spec, pace: ReferenceSpeed | None) -> float | None:
     """Seconds that a run of `spec` trains: its budget in whole updates at `pace`, or the time that it asks for."""
     if spec.run.duration_s is not None:
         return spec.run.duration_s
@@ -191,7 +195,7 @@ def whole_run_s(spec: Spec, pace: Pace | None) -> float | None:
     return _steps(spec) / pace.steps_per_s
 
 
-def whole_run_range_s(spec: Spec, pace: Pace | None) -> tuple[float, float] | None:
+def whole_run_range_s(spec: Spec, pace: ReferenceSpeed | None) -> tuple[float, float] | None:
     """Between what the seconds of `whole_run_s` lie; None where they are given, or nothing is known of it."""
     if spec.run.duration_s is not None or spec.run.total_timesteps is None or pace is None:
         return None

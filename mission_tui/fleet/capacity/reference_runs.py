@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mission_tui.fleet.capacity.cost import Pace
+from mission_tui.fleet.capacity.cost import ReferenceSpeed
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
@@ -38,7 +38,7 @@ class ReferenceRun(Struct, frozen=True):
     """A past run by whose pace another may be foretold; the fewer `differs`, the better."""
 
     run: str
-    pace: Pace
+    pace: ReferenceSpeed
 
     @property
     def place(self) -> tuple[int, float]:
@@ -91,7 +91,7 @@ def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]
     return sorted(found, key=lambda it: it.place)
 
 
-def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> Pace | None:
+def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> ReferenceSpeed | None:
     row = run.metrics.row
     paces = [pace for pace in run.metrics.columns.tail("steps_per_s", _ROWS) if pace is not None and pace > 0.0]
     if row is None or not paces:
@@ -99,7 +99,7 @@ def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> Pace | None:
     middle = quartiles(paces)
     if middle is None:
         return None
-    return Pace(
+    return ReferenceSpeed(
         name=run.journal.name,
         t=row.t,
         steps_per_s=middle.median,
@@ -109,7 +109,7 @@ def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> Pace | None:
     )
 
 
-def pace_of_several(paces: Sequence[Pace]) -> Pace:
+def pace_of_several(paces: Sequence[ReferenceSpeed]) -> ReferenceSpeed:
     """That of runs that are equally alike, the newest first: one run that had the machine for itself, or shared it,
     moves the price of the next launch no further than the range that is said with it.
     """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mission_tui.fleet.compare.comparison import (
     MOST,
+    AxisMark,
     Cohort,
     Compared,
     Comparison,
     Drawing,
-    Happening,
     compare,
     drawing_of,
     in_cohorts,
@@ -25,6 +25,7 @@ __all__ = [
     "MOST",
     "RETURN",
     "Axis",
+    "AxisMark",
     "Cohort",
     "Compared",
     "Comparison",
@@ -32,7 +33,6 @@ __all__ = [
     "Curve",
     "Drawing",
     "Edges",
-    "Happening",
     "Ranked",
     "Result",
     "Row",

@@ -55,7 +55,7 @@ _OTHER_TASK = ("env.id", RULES)
 _OTHER_RETURNS = ("env.kwargs", "env.config", "env.wrappers")
 
 
-class Happening(Struct, frozen=True):
+class AxisMark(Struct, frozen=True):
     """What happened to a run `at` a place of the axis: the first setting that was changed, what it was in a word
     (`paused`, `resumed`), or the rule of a warning or worse that began there.
     """
@@ -77,7 +77,7 @@ class Compared(Struct, frozen=True, kw_only=True):
     cohort: int
     result: Result
     changes: tuple[str, ...] = ()
-    happened: tuple[Happening, ...] = ()
+    happened: tuple[AxisMark, ...] = ()
 
 
 class Cohort(Struct, frozen=True, kw_only=True):
@@ -230,7 +230,7 @@ def _grouped(sides: Sequence[Side]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _happened(side: Side, by: Axis) -> Iterator[Happening]:
+def _happened(side: Side, by: Axis) -> Iterator[AxisMark]:
     """In the order of the axis within each kind; what has no place on it is left out."""
     view, trace = side.view, side.trace
     known: list[tuple[Literal["set", "event", "finding"], int, str]]
@@ -242,10 +242,10 @@ def _happened(side: Side, by: Axis) -> Iterator[Happening]:
         known += [("finding", round(it.first_update * each), it.rule) for it in told]
     for kind, timesteps, what in known:
         if by == "step":
-            yield Happening(float(timesteps), kind, clean(what, 80))
+            yield AxisMark(float(timesteps), kind, clean(what, 80))
         elif trace.timesteps:
             within = min(max(timesteps, trace.timesteps[0]), trace.timesteps[-1])
-            yield Happening(level(trace.timesteps, trace.seconds, within), kind, clean(what, 80))
+            yield AxisMark(level(trace.timesteps, trace.seconds, within), kind, clean(what, 80))
 
 
 def _compared(side: Side, result: Result, cohort: int, by: Axis) -> Compared:

@@ -48,19 +48,19 @@ TELLING: frozenset[str] = _OF_PPO.union(*(algorithm.tags for algorithm in OTHERS
 """The tags that tell an algorithm."""
 
 
-class Told(Struct, frozen=True):
+class RecognizedAlgorithm(Struct, frozen=True):
     """`algorithm` is None where PPO wrote it; `tag` is what told so."""
 
     algorithm: Algorithm | None
     tag: str
 
 
-def told_by(tags: Collection[str]) -> Told | None:
+def recognize_algorithm(tags: Collection[str]) -> RecognizedAlgorithm | None:
     """Who wrote a log with `tags`; None where they tell nothing."""
     if ours := min(_OF_PPO.intersection(tags), default=""):
-        return Told(None, ours)
+        return RecognizedAlgorithm(None, ours)
     found = ((algorithm, tag) for algorithm in OTHERS for tag in algorithm.tags if tag in tags)
-    return next((Told(algorithm, tag) for algorithm, tag in found), None)
+    return next((RecognizedAlgorithm(algorithm, tag) for algorithm, tag in found), None)
 
 
 def other_called(name: str) -> Algorithm | None:

@@ -36,7 +36,7 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_by, changed_in
-from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, told_by
+from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, recognize_algorithm
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.loss_parts import LossParts
@@ -329,7 +329,7 @@ class HealthJudge:
 
     def _tell(self, row: Row) -> None:
         """Whose row it is, as far as its tags tell."""
-        told = told_by(TELLING.intersection(row.metrics))
+        told = recognize_algorithm(TELLING.intersection(row.metrics))
         if told is not None:
             self._told, self._other = True, told.algorithm
             self._keep_fitting()

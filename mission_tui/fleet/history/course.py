@@ -42,7 +42,7 @@ class Course(Struct, frozen=True):
         return [None if low is None or high is None else (float(low) + float(high)) / 2 for low, high in pairs]
 
 
-class Place(Struct, frozen=True):
+class ValueAtUpdate(Struct, frozen=True):
     """A value, and at the end of which update it was."""
 
     value: float
@@ -71,7 +71,7 @@ class GoalView(Struct, frozen=True, kw_only=True):
     source: Literal["run.goal", "environment"]
     newest: float | None = None
     best: float | None = None
-    reached: Place | None = None
+    reached: ValueAtUpdate | None = None
     trend: Literal["", "nearer", "beyond", "none"] = ""
     low_s: float | None = None
     high_s: float | None = None
@@ -133,8 +133,8 @@ class Scan:
     def __init__(self, goal: Goal | None) -> None:
         self.goal = goal
         self.whole = False
-        self.best: Place | None = None
-        self.reached: Place | None = None
+        self.best: ValueAtUpdate | None = None
+        self.reached: ValueAtUpdate | None = None
         self.newest: float | None = None
         self.goal_best: float | None = None
         self._tag = RETURN
@@ -159,17 +159,17 @@ class Scan:
             filled = self._episodes == 0 or self._episodes >= WHOLE_WINDOW
             self._returns.put(timesteps, value)
             if value is not None and math.isfinite(value):
-                self._weigh(Place(value, update, timesteps), filled=filled)
+                self._weigh(ValueAtUpdate(value, update, timesteps), filled=filled)
             if goal is not None and aimed is not None and math.isfinite(aimed):
-                self._aim(Place(aimed, update, timesteps), goal, filled=filled or self._tag == EVAL_SUCCESS)
+                self._aim(ValueAtUpdate(aimed, update, timesteps), goal, filled=filled or self._tag == EVAL_SUCCESS)
 
-    def _weigh(self, place: Place, *, filled: bool) -> None:
+    def _weigh(self, place: ValueAtUpdate, *, filled: bool) -> None:
         if filled and not self._settled:
             self._settled, self.best = True, place
         elif self.best is None or (place.value > self.best.value and filled == self._settled):
             self.best = place
 
-    def _aim(self, place: Place, goal: Goal, *, filled: bool) -> None:
+    def _aim(self, place: ValueAtUpdate, goal: Goal, *, filled: bool) -> None:
         self._aims.put(place.timesteps, place.value)
         self.newest = place.value
         self.goal_best = place.value if self.goal_best is None else max(self.goal_best, place.value)
@@ -207,7 +207,7 @@ _MOST_DOUBT = 0.5
 """Half of the width of a trend's interval, as a share of it: from where on there is none."""
 
 
-class Pace(Struct, frozen=True):
+class StepTime(Struct, frozen=True):
     """Seconds per step of late, and how far the mean of what comes may lie from it, as a share."""
 
     seconds: float
@@ -219,7 +219,7 @@ class Pace(Struct, frozen=True):
         return whole * (1 - self.doubt), whole * (1 + self.doubt)
 
 
-def pace_of(speeds: Sequence[float | None]) -> Pace | None:
+def pace_of(speeds: Sequence[float | None]) -> StepTime | None:
     """The pace after updates with these steps per second, oldest first; None where none is known.
 
     A row counts for no more than a few times the geometric mean of all but the slowest, so that a stall of one update
@@ -240,7 +240,7 @@ def pace_of(speeds: Sequence[float | None]) -> Pace | None:
     squares = math.fsum(w * (span - mean) ** 2 for w, span in zip(weights, spans, strict=True)) / total
     error = math.sqrt(squares * math.fsum(w * w for w in weights)) / total
     doubt = _SIGMAS * error * _inflation([span - mean for span in spans]) / mean
-    return Pace(mean, min(0.6, max(doubt, 0.5 if len(spans) < _FEW else 0.0)))
+    return StepTime(mean, min(0.6, max(doubt, 0.5 if len(spans) < _FEW else 0.0)))
 
 
 def steps_to(value: float, steps: Sequence[float], values: Sequence[float]) -> tuple[float, float] | None:

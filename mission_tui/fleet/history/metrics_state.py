@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.processes import PhaseSeen
-from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Pace, Place, Scan
+from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, Course, GoalView, Scan, StepTime, ValueAtUpdate
 from mission_tui.fleet.history.series import Columns
 from mission_tui.fleet.specs.quantity import Goal
 from mission_tui.fleet.text import clean
@@ -27,9 +27,9 @@ class ViewParts(Struct, frozen=True):
     metrics: dict[str, facts.Metric]
     outcomes: dict[str, int]
     series: dict[str, tuple[facts.Metric | None, ...]]
-    pace: Pace | None = None
+    pace: StepTime | None = None
     course: Course | None = None
-    best: Place | None = None
+    best: ValueAtUpdate | None = None
     goal: GoalView | None = None
     steps_to_goal: tuple[float, float] | None = None
 

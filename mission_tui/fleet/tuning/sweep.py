@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.bench.ratio import Pace, Ratio, noise_of, pace_of, ratios_of
+from mission_tui.fleet.bench.ratio import MedianSpeed, Ratio, noise_of, pace_of, ratios_of
 from mission_tui.fleet.bench.repeat import Side, incomparable
 from mission_tui.fleet.specs.assignment import alternatives, expand
 from mission_tui.fleet.specs.preset import change
@@ -41,7 +41,7 @@ class SweepRow(Struct, frozen=True):
     label: str
     words: tuple[str, ...]
     side: Side | None = None
-    pace: Pace | None = None
+    pace: MedianSpeed | None = None
     ratio: Ratio | None = None
     why: str = ""
 

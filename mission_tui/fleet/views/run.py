@@ -17,7 +17,16 @@ from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS
-from mission_tui.fleet.history.course import GoalView, Moment, Pace, Place, Scan, enough_for_trend, pace_of, steps_to
+from mission_tui.fleet.history.course import (
+    GoalView,
+    Moment,
+    Scan,
+    StepTime,
+    ValueAtUpdate,
+    enough_for_trend,
+    pace_of,
+    steps_to,
+)
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
 from mission_tui.fleet.history.run import RunHistory, setting_changes
@@ -221,7 +230,7 @@ def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
             return None
         place = None
         if journaled is not None and journaled.goal == goal.words:
-            place = Place(journaled.value, journaled.update, journaled.timesteps)
+            place = ValueAtUpdate(journaled.value, journaled.update, journaled.timesteps)
         return GoalView(of=goal.of, value=goal.value, source=_source(run), reached=place)
     if run.state != "running":
         return structs.replace(view, trend="")
@@ -281,7 +290,7 @@ def _total_timesteps(run: RunHistory) -> int | None:
     return asked or run.metrics.total_timesteps
 
 
-def _left(run: RunHistory, pace: Pace | None) -> Left:
+def _left(run: RunHistory, pace: StepTime | None) -> Left:
     """The least, likely and most seconds from the last update to the end of the budget; None where nobody knows."""
     spec, metrics = run.spec, run.metrics
     if spec is None or run.state != "running" or metrics.row is None:

@@ -17,7 +17,7 @@ from mission_tui.fleet.events.outcome import After, FailureKind, Phase, RunState
 from mission_tui.fleet.events.processes import EnvWorkers, Pids, Placement, RunFlag, Usage
 from mission_tui.fleet.events.provenance import Origin, SettingChange
 from mission_tui.fleet.events.trials import TrialBranch, TrialEnd, TrialPlan, TrialVerdict, trial_sentence
-from mission_tui.fleet.history.course import Course, GoalView, Moment, Place
+from mission_tui.fleet.history.course import Course, GoalView, Moment, ValueAtUpdate
 from mission_tui.fleet.specs.spec import Spec
 
 SERIES = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "steps_per_s", "train/approx_kl")
@@ -293,7 +293,7 @@ class RunView(Struct, frozen=True, kw_only=True):
     branch_of: TrialBranch | None = None
     eta_low_s: float | None = None
     eta_high_s: float | None = None
-    best: Place | None = None
+    best: ValueAtUpdate | None = None
     goal: GoalView | None = None
     course: Course | None = None
     moments: tuple[Moment, ...] = ()

@@ -18,7 +18,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.algorithms import TELLING, Told, told_by
+from mission_tui.fleet.health.algorithms import TELLING, RecognizedAlgorithm, recognize_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
 
 _DIGITS = 6
@@ -73,9 +73,9 @@ class TrainingLog(Struct, frozen=True):
         return tuple(record for record in self.records if isinstance(record, UpdateDone))
 
 
-def told_in(updates: Iterable[UpdateDone]) -> Told | None:
+def recognize_in_rows(updates: Iterable[UpdateDone]) -> RecognizedAlgorithm | None:
     """Which algorithm wrote the log, and the tag that says so; None for returns alone, which any may have written."""
-    return told_by({tag for update in updates for tag in update.metrics if tag in TELLING})
+    return recognize_algorithm({tag for update in updates for tag in update.metrics if tag in TELLING})
 
 
 def by_row(log: TrainingLog) -> TrainingLog:

@@ -83,7 +83,7 @@ class Seal(Struct, frozen=True, kw_only=True):
     """
 
     run: str
-    place: Place
+    place: RecordedInode
     files: dict[str, str]
     mac: str
 
@@ -175,7 +175,7 @@ def launch_document(order: LaunchOrder) -> bytes:
     return msgspec.json.format(msgspec.json.encode(structs.replace(order, env=said)), indent=2) + b"\n"
 
 
-class Place(Struct, frozen=True):
+class RecordedInode(Struct, frozen=True):
     """A directory or file: `device` (`st_dev`) or `filesystem` (`f_fsid`, 0 if it has none), inode, and the inode's
     generation, which is None where the file system has none.
     """
@@ -186,18 +186,18 @@ class Place(Struct, frozen=True):
     filesystem: int = 0
 
 
-def place_of(path: Path | int) -> Place:
+def place_of(path: Path | int) -> RecordedInode:
     """The place of `path`, or of an open descriptor. A link is not followed, nothing blocks. Raises `OSError`."""
     found = inode_of(path)
-    return Place(found.device, found.inode, found.generation, found.filesystem)
+    return RecordedInode(found.device, found.inode, found.generation, found.filesystem)
 
 
-def same_place(one: Place, other: Place) -> bool:
+def same_place(one: RecordedInode, other: RecordedInode) -> bool:
     """Whether both are the same directory or file, also after a reboot that numbered the devices anew."""
     return same_inode(_inode(one), _inode(other))
 
 
-def _inode(place: Place) -> Inode:
+def _inode(place: RecordedInode) -> Inode:
     return Inode(place.device, place.filesystem, place.inode, place.generation)
 
 

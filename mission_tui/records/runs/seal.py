@@ -23,7 +23,7 @@ from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
 from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
 from mission_tui.records.files.atomic import StorageError, storing, write_all, write_atomic
-from mission_tui.records.runs.attempt import LaunchOrder, Place, Seal, launch_document, place_of, same_place
+from mission_tui.records.runs.attempt import LaunchOrder, RecordedInode, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs_roots import others_may_write
 
@@ -39,7 +39,7 @@ _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5
 
 
 class _RootSeal(Struct, frozen=True, kw_only=True):
-    place: Place
+    place: RecordedInode
     mac: str
 
 
@@ -222,7 +222,7 @@ def _at_home(run: RunDir, order: LaunchOrder, telemetry: Path) -> LaunchOrder:
     return structs.replace(order, run=run.id, argv=tuple(here(word) for word in order.argv), env=env)
 
 
-def _not_ours(folder: Path, sealed: Place) -> str:
+def _not_ours(folder: Path, sealed: RecordedInode) -> str:
     """Why `folder` is not the directory that was sealed, or not ours alone; empty when it is."""
     try:
         descriptor = open_folder(folder)

@@ -1,8 +1,8 @@
 """The `vecnormalize.pkl` of a run, read without unpickling: what was normalised, and its running moments as bytes.
 
 The pickle becomes a list of what it would have made: no class is looked up, nothing is called, nothing is made.
-`pickletools` only cuts the file into its codes. Names stay names (`Named`), calls stay descriptions of calls (`Made`);
-whatever else a pickle can ask for is refused.
+`pickletools` only cuts the file into its codes. Names stay names (`PickledName`), calls stay descriptions of calls
+(`PickledCall`); whatever else a pickle can ask for is refused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class PickledError(UsageError):
     """A pickle that is damaged, or that asks for more than data is made of."""
 
 
-class Named(Struct, frozen=True):
+class PickledName(Struct, frozen=True):
     """The class or function that would have been imported."""
 
     module: str
     name: str
 
 
-class Made(Struct):
+class PickledCall(Struct):
     """What a call of `what` with `arguments` would have given; `state` is what it would have been given then."""
 
     what: object
@@ -45,8 +45,8 @@ class Made(Struct):
     state: object = None
 
 
-_VEC_NORMALIZE = Named("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
-_MOMENTS = Named("stable_baselines3.common.running_mean_std", "RunningMeanStd")
+_VEC_NORMALIZE = PickledName("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
+_MOMENTS = PickledName("stable_baselines3.common.running_mean_std", "RunningMeanStd")
 
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _NUMBERS = frozenset(("INT", "LONG", "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "FLOAT", "BINFLOAT"))
@@ -76,7 +76,7 @@ class _Reader(Struct):
         elif code in _STEPS:
             _STEPS[code](self)
         elif code == "GLOBAL":
-            self.stack.append(Named(*argument.split(" ", 1)))
+            self.stack.append(PickledName(*argument.split(" ", 1)))
         elif code not in ("PROTO", "FRAME", "STOP"):
             raise PickledError(f"it asks for {code}, which plain statistics never do")
 
@@ -96,19 +96,19 @@ class _Reader(Struct):
         # Said as text, tuples of one another would fill the memory.
         if not (isinstance(module, str) and isinstance(name, str)):
             raise PickledError("it names a class by something that is not text")
-        self.stack[-2:] = [Named(module, name)]
+        self.stack[-2:] = [PickledName(module, name)]
 
     def made(self) -> None:
         what, arguments = self.stack[-2:]
-        self.stack[-2:] = [Made(what, arguments)]
+        self.stack[-2:] = [PickledCall(what, arguments)]
 
     def made_with_names(self) -> None:
         what, arguments, names = self.stack[-3:]
-        self.stack[-3:] = [Made(what, (arguments, names))]
+        self.stack[-3:] = [PickledCall(what, (arguments, names))]
 
     def build(self) -> None:
         state = self.stack.pop()
-        if not isinstance(self.stack[-1], Made):
+        if not isinstance(self.stack[-1], PickledCall):
             raise PickledError("it gives a state to something that has none")
         self.stack[-1].state = state
 
@@ -156,7 +156,7 @@ _STEPS: Mapping[str, Callable[[_Reader], object]] = {
 
 
 def read_pickled(raw: bytes) -> object:
-    """What `raw` describes: plain values, and `Made` for every object. Raises `PickledError`."""
+    """What `raw` describes: plain values, and `PickledCall` for every object. Raises `PickledError`."""
     reader = _Reader()
     try:
         for code, argument, _ in pickletools.genops(raw):
@@ -220,9 +220,9 @@ def normalize_of(path: Path) -> dict[str, Any]:
     return dict(read_statistics(path).normalize)
 
 
-def _state(value: object, cls: Named) -> Mapping[Any, Any]:
-    if not isinstance(value, Made) or value.what != cls or not isinstance(value.state, Mapping):
-        what = value.what if isinstance(value, Made) else type(value).__name__
+def _state(value: object, cls: PickledName) -> Mapping[Any, Any]:
+    if not isinstance(value, PickledCall) or value.what != cls or not isinstance(value.state, Mapping):
+        what = value.what if isinstance(value, PickledCall) else type(value).__name__
         raise PickledError(f"it holds {_said(what)} where a {cls.name} belongs")
     return value.state
 
@@ -240,23 +240,32 @@ def _array(value: object) -> Array:
     """An array, or a single number, in each of the ways numpy describes them in a pickle."""
     if isinstance(value, int | float):
         return Array("<f8", (), struct.pack("<d", _real(value)))
-    if not isinstance(value, Made) or not isinstance(value.what, Named) or not isinstance(value.arguments, tuple):
+    if (
+        not isinstance(value, PickledCall)
+        or not isinstance(value.what, PickledName)
+        or not isinstance(value.arguments, tuple)
+    ):
         raise PickledError(f"it holds {_said(value)} where numbers belong")
     name, given = value.what.name, value.arguments
     if value.what.module not in _MODULES:
         raise PickledError(f"it holds {_said(value.what)} where numbers belong")
     match name, given, value.state:
-        case "_reconstruct", _, (_, tuple() as shape, Made() as dtype, bool() as by_column, bytes() as raw):
+        case "_reconstruct", _, (_, tuple() as shape, PickledCall() as dtype, bool() as by_column, bytes() as raw):
             return _checked(dtype, shape, raw, by_column=by_column)
-        case "scalar", (Made() as dtype, bytes() as raw), None:
+        case "scalar", (PickledCall() as dtype, bytes() as raw), None:
             return _checked(dtype, (), raw, by_column=False)
-        case "_frombuffer", (bytes() | bytearray() as raw, Made() as dtype, tuple() as shape, str() as order), None:
+        case "_frombuffer", (
+            bytes() | bytearray() as raw,
+            PickledCall() as dtype,
+            tuple() as shape,
+            str() as order,
+        ), None:
             return _checked(dtype, shape, bytes(raw), by_column=order == "F")
         case _:
             raise PickledError(f"it holds {_said(value.what)} where numbers belong")
 
 
-def _checked(dtype: Made, shape: tuple[Any, ...], raw: bytes, *, by_column: bool) -> Array:
+def _checked(dtype: PickledCall, shape: tuple[Any, ...], raw: bytes, *, by_column: bool) -> Array:
     kind = dtype.arguments[0] if isinstance(dtype.arguments, tuple) and dtype.arguments else None
     byte_order = dtype.state[1] if isinstance(dtype.state, tuple) and len(dtype.state) > 1 else "<"
     size = 1
@@ -294,4 +303,4 @@ def _single(array: Array) -> float:
 
 
 def _said(value: object) -> str:
-    return f"{value.module}.{value.name}"[:80] if isinstance(value, Named) else f"a {type(value).__name__}"
+    return f"{value.module}.{value.name}"[:80] if isinstance(value, PickledName) else f"a {type(value).__name__}"

@@ -19,7 +19,7 @@ from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.env_ids import package_of
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule
-from mission_tui.records.logs.log import settings_in, told_in
+from mission_tui.records.logs.log import recognize_in_rows, settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
 from mission_tui.records.sb3_run.other_algorithms import algorithm_in, check_same
@@ -85,7 +85,7 @@ def _other(
         return said
     if models:
         return check_same([algorithm_in(data) for data in models], str(folder.path))
-    told = told_in(updates)
+    told = recognize_in_rows(updates)
     name = None if told is None or told.algorithm is None else told.algorithm.name.lower()
     return other_algorithm(name)
 

@@ -70,14 +70,14 @@ def _own_descriptor() -> int:
     return out
 
 
-class Place(NamedTuple):
+class GpuIndex(NamedTuple):
     """Where a GPU is: its index by the driver, and of an instance of it the number there."""
 
     at: int
     number: int | None = None
 
 
-class Pace:
+class SampleInterval:
     """How long to sleep between looks, so that all of it costs no more than its share of a core.
 
     `spent_s` are processor seconds of this process so far, `now` seconds of a clock that does not jump.
@@ -103,7 +103,7 @@ class _Gpu:
     An index may come to mean another GPU at any time, so its UUID is asked for at each look.
     """
 
-    def __init__(self, place: Place, before: GpuSample | None) -> None:
+    def __init__(self, place: GpuIndex, before: GpuSample | None) -> None:
         self.place = place
         self._looks: list[Cell] = []
         self._failed: dict[str, str] = {}
@@ -159,7 +159,7 @@ class _Gpu:
 
 def _lines() -> Iterator[ProbeLine]:
     """A line whenever a cell is over; one without GPUs is the last."""
-    pace, gpus = Pace(time.monotonic(), time.process_time()), list[_Gpu]()
+    pace, gpus = SampleInterval(time.monotonic(), time.process_time()), list[_Gpu]()
     before = time.monotonic()
     facts_due, due, cell = 0.0, before, before // CELL_S
     while True:
@@ -204,16 +204,16 @@ def _plain(sample: GpuSample) -> GpuSample:
     return msgspec.structs.replace(sample, name=sample.name.removesuffix(SILENT).removesuffix(LOST), unknown=())
 
 
-def _places(index: int) -> list[Place]:
+def _places(index: int) -> list[GpuIndex]:
     """The instances of a GPU in MIG mode that has any, else the GPU."""
     try:
         numbers = nvml.instances_of(pynvml.nvmlDeviceGetHandleByIndex(index))
     except pynvml.NVMLError:
         numbers = None
-    return [Place(index, number) for number in numbers] if numbers else [Place(index)]
+    return [GpuIndex(index, number) for number in numbers] if numbers else [GpuIndex(index)]
 
 
-def _facts_at(place: Place, before: GpuSample) -> GpuSample:
+def _facts_at(place: GpuIndex, before: GpuSample) -> GpuSample:
     """What is there now; `before` where an instance has just been taken away."""
     handle = pynvml.nvmlDeviceGetHandleByIndex(place.at)
     if place.number is not None:

@@ -48,7 +48,7 @@ FORGET_S = 5.0
 Level = Literal["ok", "note", "warn", "bad"]
 
 
-class Found(Struct, frozen=True):
+class ClusterCheck(Struct, frozen=True):
     """A check of `doctor`."""
 
     name: str
@@ -57,7 +57,7 @@ class Found(Struct, frozen=True):
     advice: str = ""
 
 
-class Wish(Struct, frozen=True):
+class CheckRequest(Struct, frozen=True):
     """What is to be tried: runs of `spec` from the runs root `root`."""
 
     spec: Spec
@@ -82,7 +82,7 @@ class Engine(Protocol):
 
     title: str
 
-    def reach(self) -> Iterator[Found]:
+    def reach(self) -> Iterator[ClusterCheck]:
         """Who answers there, and what it has."""
 
     def submit(self, name: str, script: str) -> str:
@@ -103,22 +103,22 @@ class SlurmEngine:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
 
-    def reach(self) -> Iterator[Found]:
+    def reach(self) -> Iterator[ClusterCheck]:
         missing = [name for name in ("sbatch", "squeue", "scancel", "scontrol") if shutil.which(name) is None]
         if missing:
-            yield Found(
+            yield ClusterCheck(
                 self.title, "bad", f"no {', '.join(missing)} on the PATH", "call doctor where Slurm is installed"
             )
             raise MissionError("")
         version = slurm_commands.call(("sbatch", "--version")).strip()
         jobs = slurm_commands.read_jobs(slurm_commands.call(("squeue", "--json")))
-        yield Found(self.title, "ok", f"{clean(version, 60)}, {len(jobs)} jobs in its list")
+        yield ClusterCheck(self.title, "ok", f"{clean(version, 60)}, {len(jobs)} jobs in its list")
         config = slurm_commands.call(("scontrol", "show", "config"))
         wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
         limit = f"; scancel and a time limit have {wait[1]} s (KillWait)" if wait else ""
-        yield Found("stop", "ok", f"a run has {self._spec.run.grace_s:g} s to save (run.grace_s){limit}")
+        yield ClusterCheck("stop", "ok", f"a run has {self._spec.run.grace_s:g} s to save (run.grace_s){limit}")
         if wait and int(wait[1]) < self._spec.run.grace_s <= self._spec.slurm.warn_s:
-            yield Found("time limit", "ok", f"a run saves {self._spec.slurm.warn_s} s before it (slurm.warn_s)")
+            yield ClusterCheck("time limit", "ok", f"a run saves {self._spec.slurm.warn_s} s before it (slurm.warn_s)")
 
     def submit(self, name: str, script: str) -> str:
         words = ["sbatch", "--parsable", "--no-requeue", f"--job-name={name}", "--chdir=/", "--output=/dev/null"]
@@ -148,27 +148,29 @@ class RayEngine:
         self._at = rest.Address(rest.address_in(os.environ, spec.ray.address), rest.token_in(os.environ))
         self._asked = asked_of(spec)
 
-    def reach(self) -> Iterator[Found]:
+    def reach(self) -> Iterator[ClusterCheck]:
         said = rest.read_version(rest.call(self._at, "GET", "/api/version"))
         nodes = self._nodes()
         alive = [node for node in nodes if node.alive]
-        yield Found(self.title, "ok", f"{clean(said.ray_version, 20)} at {self._at.url}, {len(alive)} nodes")
+        yield ClusterCheck(self.title, "ok", f"{clean(said.ray_version, 20)} at {self._at.url}, {len(alive)} nodes")
         try:
             rest.call(rest.Address(self._at.url), "GET", "/api/version")
         except rest.RayError:
-            yield Found("token", "ok", "wanted, and yours is accepted")
+            yield ClusterCheck("token", "ok", "wanted, and yours is accepted")
         else:
             advice = "start it with RAY_AUTH_MODE=token: whoever reaches that address can run programs there"
-            yield Found("token", "warn", "Ray wants none", advice)
+            yield ClusterCheck("token", "warn", "Ray wants none", advice)
         able = [node for node in alive if node.has(self._asked)]
         if not able:
             largest = ", ".join(_room(node) for node in alive[:3])
-            yield Found("room", "bad", f"no node has {self._asked}: {largest}", "ask for less (--set ray.gpus=0.5)")
+            yield ClusterCheck(
+                "room", "bad", f"no node has {self._asked}: {largest}", "ask for less (--set ray.gpus=0.5)"
+            )
             raise MissionError("")
         free = [node for node in able if node.has_room(self._asked)]
-        yield Found("room", "ok", f"{self._asked}: {len(able)} nodes have it, {len(free)} have it free")
+        yield ClusterCheck("room", "ok", f"{self._asked}: {len(able)} nodes have it, {len(free)} have it free")
         detail = f"a run has {self._spec.run.grace_s:g} s to save (run.grace_s); `ray job stop` gives it 3 s"
-        yield Found("stop", "ok", detail, "stop runs here, not through Ray")
+        yield ClusterCheck("stop", "ok", detail, "stop runs here, not through Ray")
 
     def _nodes(self) -> list[rest.Node]:
         listed = rest.call(self._at, "GET", "/api/v0/nodes?detail=1&limit=10000")
@@ -210,7 +212,7 @@ def _room(node: rest.Node) -> str:
     return f"{node.name} has {node.total.get('CPU', 0):g} CPU, {node.total.get('GPU', 0):g} GPU"
 
 
-def tried(wish: Wish) -> Iterator[Found]:
+def tried(wish: CheckRequest) -> Iterator[ClusterCheck]:
     """Each check as soon as it is made; the first that is bad is the last."""
     title = wish.spec.run.launcher
     try:
@@ -219,7 +221,7 @@ def tried(wish: Wish) -> Iterator[Found]:
         yield from engine.reach()
     except MissionError as error:
         if str(error):
-            yield Found(title, "bad", str(error))
+            yield ClusterCheck(title, "bad", str(error))
         return
     root = Path(wish.root)
     name = f"mission-tui-doctor-{secrets.token_hex(4)}"
@@ -230,13 +232,13 @@ def tried(wish: Wish) -> Iterator[Found]:
         make_folder(folder)
         yield from _there_and_back(engine, root, folder, name)
     except (MissionError, OSError) as error:
-        yield Found("job", "bad", str(error))
+        yield ClusterCheck("job", "bad", str(error))
     finally:
         with suppress(OSError):
             remove_tree(folder)
 
 
-def _there_and_back(engine: Engine, root: Path, folder: Path, name: str) -> Iterator[Found]:
+def _there_and_back(engine: Engine, root: Path, folder: Path, name: str) -> Iterator[ClusterCheck]:
     nonce = secrets.token_hex(16)
     write_atomic(folder / "nonce", nonce.encode())
     words = [sys.executable, "-P", "-m", cluster_check_on_node.__name__, str(folder)]
@@ -250,7 +252,7 @@ def _there_and_back(engine: Engine, root: Path, folder: Path, name: str) -> Iter
             job = engine.job(number)
         if job is None or job.waits or job.runs:
             why = "is not in its list" if job is None else job.why_it_waits if job.waits else "does not end"
-            yield Found("job", "warn", f"the job was taken back after {WAIT_S:g} s: it {why}", "try again later")
+            yield ClusterCheck("job", "warn", f"the job was taken back after {WAIT_S:g} s: it {why}", "try again later")
             return
         seen_at = time.monotonic()
         while (
@@ -263,47 +265,49 @@ def _there_and_back(engine: Engine, root: Path, folder: Path, name: str) -> Iter
             engine.forget(number)
 
 
-def _judged(engine: Engine, root: Path, folder: Path, job: EngineJob, nonce: str, lag_s: float) -> Iterator[Found]:
+def _judged(
+    engine: Engine, root: Path, folder: Path, job: EngineJob, nonce: str, lag_s: float
+) -> Iterator[ClusterCheck]:
     """What the job's end and answer say of runs root, interpreter, packages and GPU."""
     if job.exit_code == EX_NOT_SHARED:
-        yield Found("runs root", "bad", not_shared(root, job.node))
+        yield ClusterCheck("runs root", "bad", not_shared(root, job.node))
         return
     try:
         answer = msgspec.json.decode(read_plain(folder / "answer.json", 1 << 16), type=Answer)
     except (OSError, ValueError):
         if job.exit_code in (0, None) and not job.ended:
             detail = f"what {job.node or 'the node'} wrote in {root} is not seen here after {LAG_S:g} s"
-            yield Found("runs root", "bad", detail, "put it on storage that all nodes share (NFS, Lustre)")
+            yield ClusterCheck("runs root", "bad", detail, "put it on storage that all nodes share (NFS, Lustre)")
         else:
             said = last_words(folder / "job.log") or job.ended or f"the job ended with exit code {job.exit_code}"
             advice = f"install mission-tui where nodes see it too: it was called as {sys.executable}"
-            yield Found("interpreter", "bad", f"on {job.node or 'the node'}: {said}", advice)
+            yield ClusterCheck("interpreter", "bad", f"on {job.node or 'the node'}: {said}", advice)
         return
     if answer.nonce != nonce:
-        yield Found("runs root", "bad", f"{job.node or 'the node'} read another nonce than was written here")
+        yield ClusterCheck("runs root", "bad", f"{job.node or 'the node'} read another nonce than was written here")
         return
     where = clean(answer.host, 60)
     differs = answer.t - time.time()
     clocks = f"; its clock differs by {differs:.0f} s" if abs(differs) > WAIT_S else ""
-    yield Found(
+    yield ClusterCheck(
         "runs root", "ok", f"{root} is seen by {where}, and what it writes is seen here after {lag_s:.1f} s{clocks}"
     )
     same = answer.version == __version__
     detail = f"Python {clean(answer.python, 20)} and mission-tui {clean(answer.version, 30)} on {where}"
     advice = "" if same else f"here it is {__version__}: use one environment for both"
-    yield Found("interpreter", "ok" if same else "warn", detail, advice)
+    yield ClusterCheck("interpreter", "ok" if same else "warn", detail, advice)
     here = cluster_check_on_node.packages()
     others = [
         f"{name} {clean(answer.packages.get(name, 'missing'), 30)}, here {version}"
         for name, version in here.items()
         if answer.packages.get(name) != version
     ]
-    yield Found("packages", "warn" if others else "ok", "; ".join(others) or "as here: " + _listed(here))
+    yield ClusterCheck("packages", "warn" if others else "ok", "; ".join(others) or "as here: " + _listed(here))
     shown = "unset" if answer.visible is None else f"'{clean(answer.visible, 60)}'"
     given = bool(answer.visible) and answer.visible not in ("NoDevFiles", "-1")
     detail = f"the job was shown CUDA_VISIBLE_DEVICES {shown}; the driver there lists {answer.gpus}"
     lacks = given and not answer.gpus
-    yield Found(
+    yield ClusterCheck(
         "GPU", "warn" if lacks else "ok", detail, "the node gives a GPU that its driver does not have" if lacks else ""
     )
 
@@ -316,7 +320,7 @@ def main() -> None:
     """Read what is to be tried, and say what was found."""
     # Whoever ends this ends the job with it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    wish = msgspec.json.decode(sys.argv[1].encode(), type=Wish)
+    wish = msgspec.json.decode(sys.argv[1].encode(), type=CheckRequest)
     for found in tried(wish):
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
         sys.stdout.buffer.flush()

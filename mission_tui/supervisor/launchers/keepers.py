@@ -21,7 +21,7 @@ from mission_tui.supervisor.host.identity import Process, Verdict, Verification,
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 
-class Found(Struct, frozen=True):
+class FoundProcesses(Struct, frozen=True):
     """Who of an attempt lives: held processes, their verdicts, and what was recorded when they started."""
 
     identity: Identity | None
@@ -108,7 +108,7 @@ class Keepers:
                     return True
         return False
 
-    def find(self, run: RunDir, attempt: int) -> Found:
+    def find(self, run: RunDir, attempt: int) -> FoundProcesses:
         """Who of `attempt` lives, by `identity.json` and the lease; a damaged identity identifies nobody.
 
         The caller closes the held processes.
@@ -118,15 +118,15 @@ class Keepers:
         except (DamagedError, OSError):
             identity = None
         if identity is None:
-            return Found(None)
+            return FoundProcesses(None)
         if not lease.was_ordered_here(run, attempt):
-            return Found(identity)
+            return FoundProcesses(identity)
         keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: lease.holds(process.pid, run))
         trainer = _proven(
             verify(identity.trainer, identity.boot_id),
             lambda process: _is_trainer(process, run, identity, keeper.process),
         )
-        return Found(identity, keeper.process, trainer.process, keeper.verdict, trainer.verdict)
+        return FoundProcesses(identity, keeper.process, trainer.process, keeper.verdict, trainer.verdict)
 
 
 def _proven(seen: Verification, proves: Callable[[Process], bool | None]) -> Verification:

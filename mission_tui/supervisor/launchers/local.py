@@ -20,13 +20,13 @@ from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.process_files import hanging
 from mission_tui.supervisor.launchers import Capabilities, Job, Occupant, Reached, Sighting, Stage
 from mission_tui.supervisor.launchers.caller import recover_secrets
-from mission_tui.supervisor.launchers.keepers import Found, Keepers, Started
+from mission_tui.supervisor.launchers.keepers import FoundProcesses, Keepers, Started
 
 PATIENCE_S = 5.0
 """How long a keeper may take to say who it is before nobody is taken to be there."""
 
 
-NOBODY = Found(None)
+NOBODY = FoundProcesses(None)
 
 
 class KeeperSource(Protocol):
@@ -37,10 +37,10 @@ class KeeperSource(Protocol):
     def is_free(self, run: RunDir) -> bool: ...
     def holders(self, run: RunDir, nonce: str) -> list[Holder]: ...
     def is_coming(self, run: RunDir, attempt: int) -> bool: ...
-    def find(self, run: RunDir, attempt: int) -> Found: ...
+    def find(self, run: RunDir, attempt: int) -> FoundProcesses: ...
 
 
-class _Held(Struct, eq=False):
+class _AttemptProcesses(Struct, eq=False):
     """The processes of one attempt: both None while unknown or gone.
 
     Until `patient_until` (monotonic) the attempt may take its time to say who it is.
@@ -49,9 +49,9 @@ class _Held(Struct, eq=False):
     patient_until: float
     keeper: Process | None = None
     trainer: Process | None = None
-    found: Found = NOBODY
+    found: FoundProcesses = NOBODY
 
-    def take(self, found: Found) -> None:
+    def take(self, found: FoundProcesses) -> None:
         """Hold those who were found; who is held already is not held twice."""
         self.found = found
         if self.keeper is None:
@@ -80,12 +80,12 @@ class LocalLauncher:
     def __init__(self, keepers: KeeperSource | None = None) -> None:
         self._keepers = Keepers() if keepers is None else keepers
         self._exits = Exits()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _AttemptProcesses] = {}
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         """Start the keeper of the written order and hold it. Raises `MissionError`."""
         started = self._keepers.start(run, order)
-        self._held[run.id] = _Held(time.monotonic() + PATIENCE_S, started.keeper)
+        self._held[run.id] = _AttemptProcesses(time.monotonic() + PATIENCE_S, started.keeper)
         return Handle(
             launcher=self.name,
             id=str(started.keeper.pid),
@@ -104,7 +104,7 @@ class LocalLauncher:
 
     def look(self, job: Job) -> Sighting:
         """Who of the attempt lives, by its identity and the lease; those are held."""
-        held = self._held.setdefault(job.dir.id, _Held(time.monotonic() + PATIENCE_S))
+        held = self._held.setdefault(job.dir.id, _AttemptProcesses(time.monotonic() + PATIENCE_S))
         if held.keeper is None or held.trainer is None:
             held.take(self._keepers.find(job.dir, job.attempt))
         identity = held.found.identity
@@ -223,7 +223,7 @@ class LocalLauncher:
         return iter(()) if held is None else held.members()
 
 
-def _stage(held: _Held) -> Stage:
+def _stage(held: _AttemptProcesses) -> Stage:
     found = held.found
     if held.keeper is not None:
         return "starting" if held.trainer is None else "running"

@@ -55,7 +55,7 @@ from mission_tui.supervisor.watching.tracking import check_tracker
 _SEEDS = 2**31
 
 
-class _Made(Struct, frozen=True):
+class _CreatedRun(Struct, frozen=True):
     """A run directory on disk whose run has not begun."""
 
     run: RunDir
@@ -118,7 +118,7 @@ def _same_task(spec: Spec, other: Spec) -> bool:
 
 async def _made_all(
     core: Core, items: Sequence[LaunchItem], runs: Sequence[NewRun], after: Sequence[tuple[str, ...]], caller: Caller
-) -> list[_Made]:
+) -> list[_CreatedRun]:
     """A directory for every item, or for none, made in a thread: each is several flushes of the disk, and everybody
     else is answered meanwhile. Raises `MissionError`.
     """
@@ -138,8 +138,8 @@ def _make_all(
     after: Sequence[tuple[str, ...]],
     caller: Caller,
     cancelled: threading.Event,
-) -> list[_Made]:
-    made: list[_Made] = []
+) -> list[_CreatedRun]:
+    made: list[_CreatedRun] = []
     try:
         for item, (run, name), others in zip(items, runs, after, strict=True):
             spec = with_seed(item.spec)
@@ -148,7 +148,7 @@ def _make_all(
             created = create_run(
                 core.root, core.seals, run, spec, order, rules, name, item.group, after=others, probe=item.probe
             )
-            made.append(_Made(run, spec, order, created))
+            made.append(_CreatedRun(run, spec, order, created))
             if cancelled.is_set():
                 break
     except MissionError:
@@ -159,7 +159,7 @@ def _make_all(
     return made
 
 
-def _unmake(runs: Runs, made: Sequence[_Made]) -> None:
+def _unmake(runs: Runs, made: Sequence[_CreatedRun]) -> None:
     for each in made:
         remove_run(runs.root, each.run)
 

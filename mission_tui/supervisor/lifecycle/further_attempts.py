@@ -113,7 +113,7 @@ def check_own_name(runs: Runs, run_id: str) -> None:
         )
 
 
-class Room(Struct, frozen=True):
+class StartCheck(Struct, frozen=True):
     """Whether an attempt can start now: `warnings` say what the machine is short of, `refusal` why it cannot."""
 
     warnings: tuple[str, ...] = ()
@@ -130,7 +130,9 @@ class Room(Struct, frozen=True):
             raise self.refusal
 
 
-def room_for(core: Core, run_id: str, spec: Spec, ending: LiveRun | None = None, *, own_name: bool = True) -> Room:
+def room_for(
+    core: Core, run_id: str, spec: Spec, ending: LiveRun | None = None, *, own_name: bool = True
+) -> StartCheck:
     """The room for an attempt of `spec` once `ending` is gone. A branch does not need the `own_name` of `run_id`.
 
     Nothing is raised: a verdict can be had all the same.
@@ -139,11 +141,11 @@ def room_for(core: Core, run_id: str, spec: Spec, ending: LiveRun | None = None,
         core.check_room()
         if own_name:
             check_own_name(core, run_id)
-        return Room(check_machine(core, (spec,), ending))
+        return StartCheck(check_machine(core, (spec,), ending))
     except PresetError as error:
-        return Room(refusal=PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}"))
+        return StartCheck(refusal=PresetError(f"{core.store.view(run_id).name} cannot go on now: {error}"))
     except MissionError as error:
-        return Room(refusal=error)
+        return StartCheck(refusal=error)
 
 
 def damaged_changes(start: Manifest | None, damaged: tuple[DamagedCheckpoint, ...]) -> tuple[Change, ...]:
@@ -259,7 +261,7 @@ def warned(verdict: ResumeVerdict, changes: tuple[Change, ...]) -> ResumeVerdict
     return structs.replace(verdict, grade=grade, changes=(*verdict.changes, *changes))
 
 
-def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt, room: Room) -> VerdictReply | None:
+def verdict_first(request: Resume | Apply, run_id: str, plan: NextAttempt, room: StartCheck) -> VerdictReply | None:
     """The verdict, when it was all that was asked for, when it refuses, or when it warns and was not accepted.
 
     Raises the refusal of `room` where the attempt would start.

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
-from mission_tui.fleet.capacity.cost import Pace
+from mission_tui.fleet.capacity.cost import ReferenceSpeed
 from mission_tui.fleet.capacity.headroom import gpu_for
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
@@ -262,10 +262,10 @@ class _PastRunSource(Protocol):
     def run_dir(self, run_id: str) -> RunDir: ...
 
 
-def estimate_paces(memory: _PastRunSource, specs: Sequence[Spec]) -> list[Pace | None]:
+def estimate_paces(memory: _PastRunSource, specs: Sequence[Spec]) -> list[ReferenceSpeed | None]:
     """For each of `specs`; None where nothing like it has trained here. Those that are equally fast are asked once."""
-    known: list[tuple[Spec, Pace | None]] = []
-    found: list[Pace | None] = []
+    known: list[tuple[Spec, ReferenceSpeed | None]] = []
+    found: list[ReferenceSpeed | None] = []
     for spec in specs:
         same = next((entry for entry in known if _as_fast(spec, entry[0])), None)
         if same is None:
@@ -280,7 +280,7 @@ def _as_fast(spec: Spec, other: Spec) -> bool:
     return kinds[0] == kinds[1] and not differences(spec, other)
 
 
-def _pace(memory: _PastRunSource, spec: Spec) -> Pace | None:
+def _pace(memory: _PastRunSource, spec: Spec) -> ReferenceSpeed | None:
     store, waiting = memory.store, memory.waiting
     runs = [store.run(run_id) for run_id in islice((it for it in store.run_ids() if it not in waiting), _RUNS)]
     here: list[ReferenceRun] = []

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
-    from mission_tui.supervisor.measuring import Patience
+    from mission_tui.supervisor.measuring import MeasuringLimits
 
 MOST_SIDES = len(ascii_lowercase)
 """Each has a letter; more would take hours."""
@@ -336,12 +336,12 @@ def _item(ask: NextProbe, begun: TuneBegun, name: str, number: int) -> LaunchIte
     return LaunchItem(spec=structs.replace(spec, run=run), name=f"{name}-{number}", group=name, probe=True)
 
 
-def _patience(begun: TuneBegun, done: list[ProbeDone]) -> Patience:
+def _patience(begun: TuneBegun, done: list[ProbeDone]) -> MeasuringLimits:
     from mission_tui.fleet.tuning.record import patience_s
-    from mission_tui.supervisor.measuring import Patience
+    from mission_tui.supervisor.measuring import MeasuringLimits
 
     plan = begun.plan
-    return Patience(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))
+    return MeasuringLimits(probe_s=plan.probe_s, start_s=plan.start_s, learn_s=patience_s(plan, done))
 
 
 def _journaled(log: AppendLog, found: ProbeDone, ask: NextProbe) -> ProbeDone:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, Wait
-from mission_tui.fleet.capacity.cost import Cost, Pace, claim_elsewhere, claim_for, cost_of, estimated_cost
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, claim_elsewhere, claim_for, cost_of, estimated_cost
 from mission_tui.fleet.capacity.headroom import QueuedRun
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
@@ -379,7 +379,7 @@ def _waits_for(core: Core, item: LaunchItem) -> str:
     return gain_shortage(core, gain, time.time()) or ""
 
 
-def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: Pace | None) -> Cost:
+def _cost(machine: MachineState, spec: Spec, run: QueuedRun, turn: Admit | Wait, pace: ReferenceSpeed | None) -> Cost:
     uuids = [gpu.uuid for gpu in machine.gpu.gpus]
     gpu = uuids.index(turn.gpu) if isinstance(turn, Admit) and turn.gpu in uuids else None
     waits = turn.why if isinstance(turn, Wait) else ""

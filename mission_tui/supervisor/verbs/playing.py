@@ -150,7 +150,7 @@ def _spread(subject: Subject, many: int) -> list[str]:
     return [names[round(at * (len(names) - 1) / max(1, most - 1))] for at in range(most)]
 
 
-class _Seat(Struct, eq=False):
+class _PlayerConnection(Struct, eq=False):
     """What one connection watches. `left`: nobody does any more, and what is being started for it must end."""
 
     run: str
@@ -171,7 +171,7 @@ class Players(Struct):
     """The players of all connections."""
 
     core: Core
-    _seats: dict[Session, _Seat] = field(default_factory=dict)
+    _seats: dict[Session, _PlayerConnection] = field(default_factory=dict)
     _gone: WeakSet[Session] = field(default_factory=WeakSet)
     """Connections that ended; what they asked for last may come only now."""
 
@@ -215,7 +215,7 @@ class Players(Struct):
         if (seat := self._seats.get(session)) is not None:
             self._leave(session, seat)
 
-    def _seat(self, request: Play, session: Session) -> _Seat:
+    def _seat(self, request: Play, session: Session) -> _PlayerConnection:
         """The seat of the connection, a new one for another run or after a player that has ended."""
         if session in self._gone:
             raise MissionError(_NOBODY)
@@ -231,15 +231,15 @@ class Players(Struct):
                     f"{MOST_PLAYERS} policies are being watched from other screens, which is all that this machine "
                     "should have at once; close one of them"
                 )
-            seat = self._seats[session] = _Seat(request.run)
+            seat = self._seats[session] = _PlayerConnection(request.run)
         return seat
 
-    def _leave(self, session: Session, seat: _Seat) -> None:
+    def _leave(self, session: Session, seat: _PlayerConnection) -> None:
         seat.leave()
         if self._seats.get(session) is seat:
             del self._seats[session]
 
-    async def _start(self, seat: _Seat, request: Play) -> None:
+    async def _start(self, seat: _PlayerConnection, request: Play) -> None:
         """Raises `MissionError` when nobody watches any more by the time it could begin."""
         subject = await subject_of(self.core, request.run, request.checkpoint, "evaluate", request.environ)
         seat.note = await changed_source(self.core, subject)
@@ -254,7 +254,7 @@ class Players(Struct):
         seat.process = AskedProcess(replace(task, environ={**task.environ, **_CPU_ONLY}))
 
 
-def _frame(answer: dict[str, Any], request: Play, seat: _Seat) -> PlayedFrame:
+def _frame(answer: dict[str, Any], request: Play, seat: _PlayerConnection) -> PlayedFrame:
     """What the player answered, with foreign text made harmless. Raises `MissionError` for anything else."""
     try:
         frame = msgspec.convert(answer.get("frame"), PlayedFrame)

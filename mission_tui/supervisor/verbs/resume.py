@@ -157,7 +157,7 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.
     room, why = further_attempts.room_for(core, run_id, plan.now), group_shortage(core, run_id, plan.now, time.time())
     if why and isinstance(room.refusal, PresetError):
         # What the machine lacks now it may have when the run's turn comes.
-        room = further_attempts.Room()
+        room = further_attempts.StartCheck()
     verdict = further_attempts.verdict_first(request, run_id, plan, room)
     if verdict is not None:
         return verdict

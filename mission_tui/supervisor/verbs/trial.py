@@ -51,7 +51,7 @@ from mission_tui.supervisor.runs.run_directory import create_run, remove_run, ta
 from mission_tui.supervisor.runs.targets import caller_for, last_good, require, the_finding
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.trials import Pace
+    from mission_tui.fleet.trials import TypicalUpdate
 
 _PACE_BYTES = 1 << 16
 _PACE_ROWS = 20
@@ -209,16 +209,16 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     return _Start(newest)
 
 
-def _pace(run: RunDir) -> Pace:
+def _pace(run: RunDir) -> TypicalUpdate:
     """What its last updates were like."""
-    from mission_tui.fleet.trials import Pace
+    from mission_tui.fleet.trials import TypicalUpdate
 
     records = read_newest(run.metrics, MetricRecord, _PACE_BYTES)
     rows = [record for record in records if isinstance(record, UpdateDone)][-_PACE_ROWS:]
     if not rows:
-        return Pace()
+        return TypicalUpdate()
     seconds = sum(row.rollout_s + row.update_s for row in rows) / len(rows)
-    return Pace(seconds if seconds > 0.0 else None, sum(row.episodes.n for row in rows) / len(rows))
+    return TypicalUpdate(seconds if seconds > 0.0 else None, sum(row.episodes.n for row in rows) / len(rows))
 
 
 async def _planned(

@@ -93,7 +93,7 @@ class OtherPrograms:
         self._machine.others = await asyncio.to_thread(_named, taken, dict(self._machine.gpu.held))
 
 
-class Taken(Struct, frozen=True):
+class ProcessUse(Struct, frozen=True):
     """What a process takes; `cpu_percent` is None where it was not there at the last look."""
 
     pid: int
@@ -103,7 +103,7 @@ class Taken(Struct, frozen=True):
 
 def taken_by_others(
     now: Mapping[int, ProcessStat], before: Mapping[int, ProcessStat], elapsed_s: float, ours: Collection[int]
-) -> list[Taken]:
+) -> list[ProcessUse]:
     """Every process that neither is one of `ours` nor was started by one, through whomever."""
     verdicts = dict.fromkeys(ours, True)
 
@@ -119,7 +119,7 @@ def taken_by_others(
         return verdict
 
     return [
-        Taken(pid, _cpu_percent(stat, before.get(pid), elapsed_s), stat.rss_bytes)
+        ProcessUse(pid, _cpu_percent(stat, before.get(pid), elapsed_s), stat.rss_bytes)
         for pid, stat in now.items()
         if not is_ours(pid)
     ]
@@ -136,7 +136,7 @@ def all_stats() -> dict[int, ProcessStat]:
     return {pid: stat for pid in process_ids() if (stat := read_stat(pid)) is not None}
 
 
-def _named(taken: list[Taken], held: Mapping[int, int | None]) -> tuple[OtherProgram, ...]:
+def _named(taken: list[ProcessUse], held: Mapping[int, int | None]) -> tuple[OtherProgram, ...]:
     """Those worth showing: who holds GPU memory first, then by processor, then by memory."""
     found = []
     for each in taken:

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv, unwrap_vec_normalize
 
 from mission_tui.errors import MissionError, PresetError, nearest, raised_by
 from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec, parse_part
-from mission_tui.trainer.callbacks import Callbacks, Named
+from mission_tui.trainer.callbacks import Callbacks, NamedCallback
 from mission_tui.trainer.named_parts import check_kwargs, find_named, parameters_of
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
@@ -42,7 +42,7 @@ def build_callbacks(spec: Spec, run_dir: Path, snapshot: Path | None, seed: int)
     made = []
     try:
         for key, part in _keyed(spec):
-            made.append(Named(key, part.cls.rpartition(":")[2], _inner_names(part), maker.make(part, key)))
+            made.append(NamedCallback(key, part.cls.rpartition(":")[2], _inner_names(part), maker.make(part, key)))
     except BaseException:
         maker.close()
         raise

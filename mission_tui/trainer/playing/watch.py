@@ -131,7 +131,7 @@ class Player:
         assert self._model.env is not None
         self._env: VecEnv = self._model.env
         self._act = self._model.player(self._env, deterministic=True)
-        self._opinion = Opinion(self._model, self._env)
+        self._opinion = PolicyReadout(self._model, self._env)
         self._shown = _SeenBeforeReset.around(self._vec)
         self._names = _names_of(self._shown)
         self._seed = FIRST_SEED - 1
@@ -349,7 +349,7 @@ def _sentence(text: str) -> str:
     return clean(text, _NOTE_CHARACTERS)
 
 
-class Opinion:
+class PolicyReadout:
     """What the policy says of its next action, one head for each part of it, and its critic's value of the state.
 
     Asked once for each step, because a recurrent policy remembers what it saw: `starts` say where an episode begins.

@@ -25,7 +25,7 @@ from mission_tui.records.files.atomic import read_json, write_json
 from mission_tui.records.runs.attempt import TrackState, lease_is_held
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec
-from mission_tui.trainer.tracking.news import News, Reading, about, evaluations
+from mission_tui.trainer.tracking.news import News, NewsReader, about, evaluations
 from mission_tui.trainer.tracking.trackers import Tracker, connect
 
 LOOK_S = 2.0
@@ -53,7 +53,7 @@ class Forwarding:
         self.state = read_state(run_dir, name) or TrackState(name)
         self._written: TrackState | None = None
         self._tracker: Tracker | None = None
-        self._reading: Reading | None = None
+        self._reading: NewsReader | None = None
 
     def step(self) -> bool:
         """Pass on what is new; whether the run has ended and all of it has arrived. Raises whatever a tracker does."""
@@ -92,7 +92,7 @@ class Forwarding:
         tracker = connect(self._name, facts, self._run_dir.path, state.handle, online=state.online)
         state.handle, state.where, state.online = tracker.handle, tracker.where, not tracker.local
         seq = state.seq if tracker.known is None else tracker.known
-        self._reading = Reading(self._run_dir, seq, state.event)
+        self._reading = NewsReader(self._run_dir, seq, state.event)
         self._tracker = tracker
         tracker.settle(facts)
 

@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FindingNews:
     """A finding as it stands since unix time `t`, and the timesteps that it is about."""
 
     t: float
@@ -96,7 +96,7 @@ class News:
     """
 
     points: list[Point] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[FindingNews] = field(default_factory=list)
     saved: list[Saved] = field(default_factory=list)
     played: list[Evaluated] = field(default_factory=list)
     backs: list[tuple[int, int]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class News:
     behind: bool = False
 
 
-class Reading:
+class NewsReader:
     """Reads the files of `run` behind line `seq` of its metrics and line `event` of its events."""
 
     def __init__(self, run: RunDir, seq: int = 0, event: int = 0) -> None:
@@ -166,7 +166,7 @@ class Reading:
             case FindingChanged():
                 shown = event.finding.evidence[-1] if event.finding.evidence else {}
                 at = metrics.number(shown.get("timesteps"))
-                news.told.append(Told(event.t, self._timesteps if at is None else int(at), event.finding))
+                news.told.append(FindingNews(event.t, self._timesteps if at is None else int(at), event.finding))
             case SettingsAsked():
                 news.resettled = True
             case _:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.specs.flat_settings import value_word
-from mission_tui.trainer.tracking.news import About, Evaluated, Point, Saved, Told
+from mission_tui.trainer.tracking.news import About, Evaluated, FindingNews, Point, Saved
 
 PROJECT = "mission-tui"
 INIT_S = 60.0
@@ -46,7 +46,7 @@ class Tracker(Protocol):
     def points(self, points: Sequence[Point]) -> None:
         """More of its curves."""
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         """A finding has opened, changed or is over."""
 
     def played(self, played: Evaluated) -> None:
@@ -118,7 +118,7 @@ class Wandb:
         for point in points:
             self._run.log({"timesteps": point.timesteps, **point.values}, step=point.seq)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         self._run.summary[f"finding/{told.finding.id}"] = _sentence(told)
 
     def played(self, played: Evaluated) -> None:
@@ -219,7 +219,7 @@ class Mlflow:
         for at in range(0, len(metrics), _MLFLOW_METRICS):
             self._client.log_batch(self.handle, metrics=metrics[at : at + _MLFLOW_METRICS])
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         self._client.set_tag(self.handle, f"finding.{_mlflow_key(told.finding.id)}", _sentence(told))
 
     def played(self, played: Evaluated) -> None:
@@ -278,7 +278,7 @@ class Trackio:
         for point in points:
             self._run.log(dict(point.values), step=point.timesteps)
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         if told.level > 1:
             level = self._trackio.AlertLevel.ERROR if told.level == 3 else self._trackio.AlertLevel.WARN
             self._run.alert(told.finding.rule, _sentence(told), level)
@@ -348,7 +348,7 @@ class TensorBoard:
     def played(self, played: Evaluated) -> None:
         self.points([Point(0, played.t, played.timesteps, played.values)])
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.compat.proto.tensor_pb2 import TensorProto
         from tensorboard.compat.proto.types_pb2 import DT_STRING
@@ -412,7 +412,7 @@ def connect(name: str, about: About, run_dir: Path, handle: str, *, online: bool
     return _MAKERS[name](about, run_dir, handle, online=online)
 
 
-def _sentence(told: Told) -> str:
+def _sentence(told: FindingNews) -> str:
     finding = told.finding
     state = "over" if finding.state == "cleared" else finding.severity
     return f"{state}: {finding.sentence}; {finding.cause}"[:_MLFLOW_CHARACTERS]

@@ -339,10 +339,10 @@ def build_vec_env(
 
 def spaces_alone(spec: Spec, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> VecEnv:
     """The environment of a run as its model sees it, made of spaces and of nothing that could be stepped."""
-    return _wrapped(InlineVecEnv([lambda: _Nowhere(observations, actions)]), spec)
+    return _wrapped(InlineVecEnv([lambda: _SpacesOnlyEnv(observations, actions)]), spec)
 
 
-class _Nowhere(gymnasium.Env[Any, Any]):
+class _SpacesOnlyEnv(gymnasium.Env[Any, Any]):
     def __init__(self, observations: gymnasium.Space[Any], actions: gymnasium.Space[Any]) -> None:
         self.observation_space, self.action_space = observations, actions
 

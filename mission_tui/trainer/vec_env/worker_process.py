@@ -180,7 +180,7 @@ def quote(said: str) -> str:
 
 
 @dataclass(slots=True)
-class Patience:
+class AnswerTimeout:
     """How long an answer may take: `floor_s`, or 20 times the longest so far; `first_s` while there was none.
 
     `usual_s` is a moving average, for the sentence.
@@ -261,7 +261,7 @@ class WorkerProcess:
         except (OSError, ValueError) as error:
             raise self._exit_error() from error
 
-    def answer(self, doing: str, patience: Patience, look: Callable[[], None]) -> Any:
+    def answer(self, doing: str, patience: AnswerTimeout, look: Callable[[], None]) -> Any:
         """Wait for the answer: its content, or a `Raised`. `doing` is what was asked, for the sentence.
 
         `look` is called four times a second meanwhile and raises for another worker that died. Raises `EnvError` when
@@ -327,7 +327,7 @@ class WorkerProcess:
             f"{self._name} {how} in {self._at()}; " + (f"it last said: {said}" if said else "it said nothing")
         )
 
-    def _hang(self, doing: str, silent_s: float, patience: Patience) -> EnvError:
+    def _hang(self, doing: str, silent_s: float, patience: AnswerTimeout) -> EnvError:
         usual = "" if patience.longest_s is None else f"; a usual {doing} takes {patience.usual_s:.2g} s"
         return EnvError(
             f"{self._name}, pid {self.pid}, hangs in the {doing} of {self._at()}: silent for {silent_s:.3g} s{usual}"

@@ -37,7 +37,7 @@ from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers,
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.running_time import unstopped_s
-from mission_tui.trainer.vec_env.worker_process import Patience, WorkerProcess, WorkerStderr
+from mission_tui.trainer.vec_env.worker_process import AnswerTimeout, WorkerProcess, WorkerStderr
 
 _LEAVE_S = 2.0
 _OWN_WORK = ("making", "step", "reset")
@@ -130,7 +130,7 @@ class WorkerPool:
         """Who of them is late and who is slow; for another thread, about once a second."""
         return self._liveness.sample(self.pids)
 
-    def send(self, messages: Mapping[int, bytes], patience: Patience) -> None:
+    def send(self, messages: Mapping[int, bytes], patience: AnswerTimeout) -> None:
         """Send each worker its message, to be received with the same `patience`.
 
         Raises `EnvError` when one is dead, for ever.
@@ -145,11 +145,11 @@ class WorkerPool:
             self._broken = error
             raise
 
-    def send_all(self, message: bytes, patience: Patience) -> None:
+    def send_all(self, message: bytes, patience: AnswerTimeout) -> None:
         """Send every worker the same."""
         self.send(dict.fromkeys(range(len(self)), message), patience)
 
-    def step_all(self, patience: Patience) -> None:
+    def step_all(self, patience: AnswerTimeout) -> None:
         """Ask every worker for a step. Raises `EnvError` when one is known to be dead."""
         if self._broken is not None:
             raise self._broken
@@ -157,7 +157,7 @@ class WorkerPool:
         for worker in self._workers:
             worker.step()
 
-    def receive(self, indices: Collection[int], doing: str, patience: Patience) -> list[Any]:
+    def receive(self, indices: Collection[int], doing: str, patience: AnswerTimeout) -> list[Any]:
         """The answers of these workers. All are heard before one of them is raised, so that none answers late."""
         try:
             answers = [self._workers[index].answer(doing, patience, self._check) for index in indices]
@@ -220,7 +220,7 @@ class WorkersVecEnv(VecEnv):
     ) -> None:
         shares = min(n_workers + split, n_envs)
         layout = Layout.of(*observed, n_envs, shares)
-        self._stepping, self._calling = Patience(floor_s, _FIRST_S), Patience(_FIRST_S, _FIRST_S)
+        self._stepping, self._calling = AnswerTimeout(floor_s, _FIRST_S), AnswerTimeout(_FIRST_S, _FIRST_S)
         self._pending = self._masks_told = self._masks_there = False
         self._form: ActionForm | None = None
         cuts = [n_envs * index // shares for index in range(shares + 1)]
@@ -394,7 +394,7 @@ class WorkersVecEnv(VecEnv):
         leave_fork()
         return result
 
-    def _heard(self, doing: str, patience: Patience, own: Any, asked: Collection[int] | None = None) -> list[Any]:
+    def _heard(self, doing: str, patience: AnswerTimeout, own: Any, asked: Collection[int] | None = None) -> list[Any]:
         """The answers of the workers `asked`, or of all, and behind them this process's `own` where it has one."""
         answers = self.pool.receive(range(len(self.pool)) if asked is None else asked, doing, patience)
         if isinstance(own, Raised):

@@ -13,7 +13,7 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import letter
 from mission_tui.tui.drawing.picture_file import Anchor, Surface
 from mission_tui.tui.plot.content import Content
-from mission_tui.tui.plot.curve import Sample, Side, Sided
+from mission_tui.tui.plot.curve import Sample, ScaledCurve, Side
 from mission_tui.tui.plot.picture import MARKS, Scene
 from mission_tui.tui.plot.scale import scale_of, ticks_over
 from mission_tui.tui.state.preferences import Over
@@ -28,7 +28,7 @@ _INK, _QUIET, _RULE = "#1b1b1f", "#5c5f66", "#e1e3e7"
 _INKS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, which the colour-blind tell apart."""
 _BANDS = {"critical": "#b3261e", "warning": "#e69f00", "info": "#5c5f66"}
-Height = Callable[[Sided, float], float | None]
+Height = Callable[[ScaledCurve, float], float | None]
 _TICKS, _SMALL, _WORD = 5, 11.0, 64.0
 
 
@@ -94,7 +94,7 @@ def _panel(surface: Surface, content: Content, scene: Scene, top: float) -> None
     def across(place: float) -> float:
         return _LEFT + (place - reach[0]) / (reach[1] - reach[0]) * (right - _LEFT)
 
-    def up(it: Sided, value: float) -> float | None:
+    def up(it: ScaledCurve, value: float) -> float | None:
         share = it.scale.share(value)
         return None if share is None else lower - min(1.0, max(0.0, share)) * (lower - upper)
 
@@ -139,7 +139,7 @@ def _draw_judged(surface: Surface, scene: Scene, across: Callable[[float], float
             surface.boxes([(x - 3, middle - 3, 6.0, 6.0)], _INK)
 
 
-def _stretches(it: Sided) -> Iterator[list[Sample]]:
+def _stretches(it: ScaledCurve) -> Iterator[list[Sample]]:
     """The samples between gaps."""
     run: list[Sample] = []
     for sample in it.curve.samples:

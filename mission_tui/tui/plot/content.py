@@ -18,7 +18,7 @@ from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present import numbers
 from mission_tui.present.run_state import goal_words
 from mission_tui.tui.drawing.strips import Part
-from mission_tui.tui.plot.curve import Curve, Ghost, Marks, Sided, curve_of, marks_of, side_by_side
+from mission_tui.tui.plot.curve import Curve, Ghost, Marks, ScaledCurve, curve_of, marks_of, side_by_side
 from mission_tui.tui.plot.picture import GHOST_SIGN, Scene
 from mission_tui.tui.plot.scale import Ruler
 from mission_tui.tui.state.preferences import AxisScale, ChartSettings, GhostWord, Over
@@ -42,7 +42,7 @@ class Entry:
     tag: str
     newest: Metric | None
     curve: Curve | None
-    sided: Sided | None
+    sided: ScaledCurve | None
     at: str = ""
     soft_at: float | None = None
 

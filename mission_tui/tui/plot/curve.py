@@ -122,7 +122,7 @@ def _fit(value: float, *, log: bool) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Sided:
+class ScaledCurve:
     """A curve with the scale that it is drawn on; those on one side share theirs."""
 
     curve: Curve
@@ -136,7 +136,7 @@ def side_by_side(
     kind: AxisScale,
     beside: Mapping[str, Sequence[float]] | None = None,
     goals: Mapping[str, float] | None = None,
-) -> list[Sided]:
+) -> list[ScaledCurve]:
     """Each curve that has something to draw with its scale, in order; `beside` are further values on a tag's axis, and
     `goals` what it reaches to if there is room.
     """
@@ -155,13 +155,13 @@ def side_by_side(
             groups.append([curve])
         else:
             group.append(curve)
-    found: dict[str, Sided] = {}
+    found: dict[str, ScaledCurve] = {}
     for at, group in enumerate(groups):
         goal = next((goals[it.tag] for it in group if it.tag in goals), None)
         scale = scale_of([value for it in group for value in values[it.tag]], kind, goal)
         side: Side = ("left", "right")[at] if at < 2 else "own"
         if scale is not None:
-            found |= {it.tag: Sided(it, scale, side) for it in group}
+            found |= {it.tag: ScaledCurve(it, scale, side) for it in group}
     return [found[curve.tag] for curve in known if curve.tag in found]
 
 
@@ -206,7 +206,7 @@ class Ghost:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class EvaluationPoint:
     """An evaluation's mean return and the 95 % interval around it."""
 
     place: float
@@ -221,7 +221,7 @@ class Marks:
 
     marks: tuple[Mark, ...] = ()
     bands: tuple[Band, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[EvaluationPoint, ...] = ()
 
 
 def marks_of(view: RunView, details: DetailsReply | None, history: HistoryReply, ruler: Ruler) -> Marks:
@@ -288,7 +288,7 @@ def _bands(view: RunView, ruler: Ruler) -> Iterator[Band]:
             yield Band(ruler.places[0] if first is None else first, last, finding.severity, word)
 
 
-def _judged(details: DetailsReply, ruler: Ruler) -> Iterator[Judged]:
+def _judged(details: DetailsReply, ruler: Ruler) -> Iterator[EvaluationPoint]:
     """Those results that say of which checkpoint they are, and hold numbers: other programs may write there too."""
     steps = {it.name: it.timesteps for it in details.checkpoints}
     for result in details.evaluations:
@@ -297,7 +297,7 @@ def _judged(details: DetailsReply, ruler: Ruler) -> Iterator[Judged]:
         values = _figures(result)
         place = None if timesteps is None else ruler.of_timesteps(timesteps)
         if place is not None and values is not None:
-            yield Judged(place, *values)
+            yield EvaluationPoint(place, *values)
 
 
 def _figures(result: Mapping[str, Any]) -> tuple[float, float, float] | None:

@@ -18,7 +18,7 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import faint, hue, letter
 from mission_tui.tui.drawing.strips import Part, fit_middle, literal
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
-from mission_tui.tui.plot.curve import Ghost, MarkKind, Marks, Sided
+from mission_tui.tui.plot.curve import Ghost, MarkKind, Marks, ScaledCurve
 from mission_tui.tui.plot.frame import Frame, down_of, downs_of, framed, numbers_beside
 from mission_tui.tui.plot.scale import Ruler, Scale
 
@@ -62,7 +62,7 @@ class Scene:
     curve of another run beside it.
     """
 
-    sided: Sequence[Sided]
+    sided: Sequence[ScaledCurve]
     ruler: Ruler
     marks: Marks
     soft: bool = False
@@ -258,7 +258,7 @@ def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> Non
                 return
 
 
-def _draw(canvas: Canvas, it: Sided, scene: Scene, frame: Frame) -> None:
+def _draw(canvas: Canvas, it: ScaledCurve, scene: Scene, frame: Frame) -> None:
     """The curve, and behind it what it was made of: raw values as loose dots, or the span of each bucket as lines."""
 
     curve, back = it.curve, faint(it.curve.slot)
@@ -288,7 +288,7 @@ def _name_curves(canvas: Canvas, scene: Scene, frame: Frame) -> None:
                 canvas.glyph(column, row, letter(it.curve.slot), hue(it.curve.slot) + Style(bold=True))
 
 
-def _row_at(it: Sided, column: int, frame: Frame) -> int | None:
+def _row_at(it: ScaledCurve, column: int, frame: Frame) -> int | None:
     """The row in which the curve passes a column; None where it does not reach."""
     shown = it.curve.shown
     after = next((sample for sample in shown if frame.column(sample.place) >= column), None)

@@ -29,7 +29,7 @@ from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.news import Away, Happening, Message
+from mission_tui.tui.state.news import Away, Message, RunNews
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.state.run_status import shape, state_style
 from mission_tui.tui.widgets.meters import NORMAL
@@ -174,7 +174,7 @@ class AwayScreen(Sheet[None]):
                 strips += [line([], width), line([("told here", colours.LIVE)], width)]
         return [*strips, *(line(parts, width) for it in reversed(self._told) for parts in _told(it, width))]
 
-    def _head(self, it: Happening) -> list[Part]:
+    def _head(self, it: RunNews) -> list[Part]:
         view = it.view
         best = self._best.get(view.id)
         said = "" if best is None else f"  best return {numbers.reading(best[0])} at update {numbers.count(best[1])}"
@@ -185,7 +185,7 @@ class AwayScreen(Sheet[None]):
             (said, colours.INK),
         ]
 
-    def _events(self, it: Happening, now: float) -> Iterator[str]:
+    def _events(self, it: RunNews, now: float) -> Iterator[str]:
         said = [(t, "restarted by itself after a failure") for t in it.restarts]
         said += [(t, "resumed by itself after a reboot") for t in it.reboots]
         said += [(t, "went on by itself in another job") for t in it.other_jobs]

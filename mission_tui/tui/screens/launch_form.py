@@ -23,7 +23,7 @@ from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.form_sheets import SmokeScreen, save_preset
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_draft import Draft, Wanted
+from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch
 from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, machines_of
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice
@@ -37,7 +37,7 @@ _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"
 
 
-class LaunchForm(Sheet[Wanted]):
+class LaunchForm(Sheet[DraftedLaunch]):
     """Dismissed with the items to launch and the machine; as long as something is wrong it says what, and cannot be
     submitted.
 
@@ -239,7 +239,7 @@ class LaunchForm(Sheet[Wanted]):
         if machines_of(self._app_context) and not self._preview.machine:
             self._app_context.toast("which machine is best is not known before all have said their price")
             return
-        self.dismiss(Wanted(items, self._preview.machine))
+        self.dismiss(DraftedLaunch(items, self._preview.machine))
 
     def action_turn_away(self) -> None:
         """Back; what was typed comes again with the next form."""

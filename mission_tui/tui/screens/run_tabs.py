@@ -31,7 +31,7 @@ from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import ask_line, type_command
 from mission_tui.tui.sections.config import Other
-from mission_tui.tui.sections.watch import Shown, picture_room, watch_lines
+from mission_tui.tui.sections.watch import WatchView, picture_room, watch_lines
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.player_feed import PlayerFeed
 from mission_tui.tui.state.run_data import RunData
@@ -52,7 +52,7 @@ class Player(Lines):
     def __init__(self, laid_out: Callable[[], None]) -> None:
         super().__init__(id="player")
         self._laid_out = laid_out
-        self._shown: Shown | None = None
+        self._shown: WatchView | None = None
 
     def on_resize(self, _event: events.Resize) -> None:
         """The first one comes once the tab is shown: nothing can be played before."""
@@ -76,7 +76,7 @@ class Player(Lines):
         x, y = self.region.x + 1 + (canvas.columns - columns) // 2, self.region.y + (canvas.lines - lines) // 2
         return Placed(frame.pixels.png, x, y, columns, lines, frame.pixels.sixels, colours.PALETTE.ground)
 
-    def update(self, shown: Shown) -> None:
+    def update(self, shown: WatchView) -> None:
         """Draw `shown`."""
         self._shown = shown
         self.redraw()
@@ -306,7 +306,7 @@ class RunPlayer:
                 state = "held after 30 min without a key: Space"
         history = None if self._data is None else self._data.history.get(RETURN)
         frame = None if self._against else feed.frame
-        widget.update(Shown(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
+        widget.update(WatchView(frame, feed.checkpoint, self._checkpoints(), history, state, said, alarming))
         self._app_context.show_picture(widget.placed(feed.canvas()))
 
 

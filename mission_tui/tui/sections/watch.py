@@ -30,7 +30,7 @@ _BAR, _HEADS_LEAST = 12, 2
 """Cells of a share, and rows of choices below which they are put in one line."""
 
 
-class Shown(Struct, frozen=True):
+class WatchView(Struct, frozen=True):
     """What there is to draw. `checkpoints` in order of training; `keys` say what can be pressed; `state` is whether it
     plays, and how fast.
     """
@@ -55,7 +55,7 @@ def _panel(width: int) -> int:
     return max(30, min(64, width * 2 // 5), width - _WIDEST - 2)
 
 
-def watch_lines(shown: Shown, width: int, height: int) -> list[Strip]:
+def watch_lines(shown: WatchView, width: int, height: int) -> list[Strip]:
     """All lines of the tab; without a frame yet, what is being waited for or has gone wrong."""
     if shown.frame is None:
         style = colours.ALARM if shown.alarming else colours.QUIET
@@ -87,7 +87,7 @@ def picture_strips(frame: PlayedFrame, columns: int, lines: int) -> list[Strip]:
     return [*[line([], columns)] * above, *rows, *[line([], columns)] * (lines - above - len(rows))]
 
 
-def panel(shown: Shown, width: int, height: int) -> list[Strip]:
+def panel(shown: WatchView, width: int, height: int) -> list[Strip]:
     """The numbers, and where there is room the return curve with the place of the checkpoint."""
     frame = shown.frame
     assert frame is not None
@@ -135,7 +135,7 @@ def _verdict(frame: PlayedFrame) -> list[Part]:
     ]
 
 
-def _slider(shown: Shown, width: int) -> list[list[Part]]:
+def _slider(shown: WatchView, width: int) -> list[list[Part]]:
     """Whose policy it is, and where it stands among the checkpoints that are kept."""
     frame, names = shown.frame, [row.name for row in shown.checkpoints]
     assert frame is not None
@@ -156,7 +156,7 @@ def _slider(shown: Shown, width: int) -> list[list[Part]]:
     return [whose, track]
 
 
-def _newest(shown: Shown) -> list[Part]:
+def _newest(shown: WatchView) -> list[Part]:
     """That there is a newer checkpoint than the one that plays, and the key that takes it."""
     frame = shown.frame
     assert frame is not None
@@ -267,7 +267,7 @@ def _share(name: str, share: float, width: int, *, taken: bool, said: str = "") 
     ]
 
 
-def _curve(shown: Shown, width: int, height: int) -> list[Strip]:
+def _curve(shown: WatchView, width: int, height: int) -> list[Strip]:
     """The return over the whole run; a mark below it shows where the checkpoint was saved."""
     history, frame = shown.history, shown.frame
     assert frame is not None

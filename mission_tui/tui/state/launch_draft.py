@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Cost, Pace, first_update_s, whole_run_range_s, whole_run_s
+from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.launch_plan import (
     RUNS_AT_ONCE,
     counted_seeds,
@@ -220,7 +220,7 @@ def _cores(count: int, cores: int | None) -> str:
     return f"cores {count}" if cores is None else f"cores {count} of {cores}"
 
 
-def _times(spec: Spec, pace: Pace | None, now: float) -> Iterator[str]:
+def _times(spec: Spec, pace: ReferenceSpeed | None, now: float) -> Iterator[str]:
     if pace is None:
         whole = f"trains for {numbers.duration(whole)}" if (whole := whole_run_s(spec, None)) is not None else ""
         yield "   ".join(filter(None, (whole, "never run here, so its speed is not known; Ctrl-T measures it")))
@@ -253,7 +253,7 @@ def _where(costs: Sequence[Cost]) -> str:
     return f" on GPU {', '.join(map(str, gpus))}"
 
 
-class Wanted(NamedTuple):
+class DraftedLaunch(NamedTuple):
     """What a form stands for: its runs, and the machine on which they are to begin; empty on a screen of one."""
 
     items: tuple[LaunchItem, ...]

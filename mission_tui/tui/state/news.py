@@ -91,7 +91,7 @@ class StaleNews:
         return f"{stale_sentence(snapshot.stale)}{holding}: X shows and removes them"
 
 
-class Happening(Struct, frozen=True):
+class RunNews(Struct, frozen=True):
     """One run and what became of it meanwhile: when it ended, when it began by itself, which findings opened."""
 
     view: RunView
@@ -107,7 +107,7 @@ class Away(Struct, frozen=True):
 
     since_t: float
     until_t: float
-    happenings: tuple[Happening, ...]
+    happenings: tuple[RunNews, ...]
     more: bool = False
 
     @property
@@ -161,14 +161,14 @@ def while_away(snapshot: FleetSnapshot, since_t: float | None, until_t: float) -
     return Away(since_t, until_t, told, more=unseen) if told else None
 
 
-def _happening(view: RunView, now: float, since_t: float, until_t: float) -> Happening:
+def _happening(view: RunView, now: float, since_t: float, until_t: float) -> RunNews:
     def within(t: float | None) -> bool:
         return t is not None and since_t < t <= until_t + GRACE_S
 
     def began(after: After) -> tuple[float, ...]:
         return tuple(each.t for each in view.again if each.after == after and within(each.t))
 
-    return Happening(
+    return RunNews(
         view=view,
         ended_t=view.ended_t if view.state in OVER and within(view.ended_t) else None,
         restarts=began("failure"),

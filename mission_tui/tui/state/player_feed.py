@@ -22,7 +22,7 @@ from mission_tui.ipc.requests import AnsweredBy, Play, StopPlay
 Answer = TypeVar("Answer")
 
 
-class Pace(Struct, frozen=True):
+class PlaySpeed(Struct, frozen=True):
     """`fps` frames a second with `steps` steps each, as it is written."""
 
     word: str
@@ -31,14 +31,14 @@ class Pace(Struct, frozen=True):
 
 
 PACES = (
-    Pace("1 step/s", 1.0, 1),
-    Pace("3 steps/s", 3.0, 1),
-    Pace("6 steps/s", 6.0, 1),
-    Pace("12 steps/s", 12.0, 1),
-    Pace("24 steps/s", 12.0, 2),
-    Pace("60 steps/s", 12.0, 5),
-    Pace("120 steps/s", 12.0, 10),
-    Pace("600 steps/s", 12.0, 50),
+    PlaySpeed("1 step/s", 1.0, 1),
+    PlaySpeed("3 steps/s", 3.0, 1),
+    PlaySpeed("6 steps/s", 6.0, 1),
+    PlaySpeed("12 steps/s", 12.0, 1),
+    PlaySpeed("24 steps/s", 12.0, 2),
+    PlaySpeed("60 steps/s", 12.0, 5),
+    PlaySpeed("120 steps/s", 12.0, 10),
+    PlaySpeed("600 steps/s", 12.0, 50),
 )
 USUAL_PACE = 3
 LINE_BYTES_S = 60_000
@@ -102,7 +102,7 @@ class PlayerFeed:
         self._dear = self._dear_pixels = 0
 
     @property
-    def pace(self) -> Pace:
+    def pace(self) -> PlaySpeed:
         return PACES[self._pace]
 
     def start(self) -> None:
@@ -144,7 +144,7 @@ class PlayerFeed:
         """Begin the episode of `seed`."""
         self._ask_for(seed=seed)
 
-    def turn(self, by: int) -> Pace:
+    def turn(self, by: int) -> PlaySpeed:
         """Faster or slower."""
         self._pace = max(0, min(self._pace + by, len(PACES) - 1))
         self._touch()

@@ -157,14 +157,14 @@ def axis_of(until: float, seconds: float, columns: int) -> Axis:
     return Axis(math.ceil(until / width) - 1, width, columns)
 
 
-class Busy(Struct, frozen=True):
+class MeanAndPeak(Struct, frozen=True):
     """What a value did in one column."""
 
     mean: float
     peak: float
 
 
-def busy_columns(cells: Sequence[Cell], axis: Axis) -> list[Busy | None]:
+def busy_columns(cells: Sequence[Cell], axis: Axis) -> list[MeanAndPeak | None]:
     """Mean and peak of each column; None where nothing was measured. A peak is in every column of its cell."""
     weights, sums = [0.0] * axis.columns, [0.0] * axis.columns
     peaks = [-math.inf] * axis.columns
@@ -176,17 +176,18 @@ def busy_columns(cells: Sequence[Cell], axis: Axis) -> list[Busy | None]:
             sums[at] += weight * cell.mean
             peaks[at] = max(peaks[at], cell.most)
     return [
-        Busy(min(peaks[at], sums[at] / weights[at]), peaks[at]) if weights[at] else None for at in range(axis.columns)
+        MeanAndPeak(min(peaks[at], sums[at] / weights[at]), peaks[at]) if weights[at] else None
+        for at in range(axis.columns)
     ]
 
 
-def busy_over(cells: Sequence[Cell], axis: Axis) -> Busy | None:
+def busy_over(cells: Sequence[Cell], axis: Axis) -> MeanAndPeak | None:
     """Mean and peak of everything that lies on the axis."""
     inside = [cell for cell in cells if cell.t + cell.seconds > axis.since]
     seconds = sum(cell.seconds for cell in inside)
     if not inside or seconds <= 0:
         return None
-    return Busy(sum(cell.mean * cell.seconds for cell in inside) / seconds, max(cell.most for cell in inside))
+    return MeanAndPeak(sum(cell.mean * cell.seconds for cell in inside) / seconds, max(cell.most for cell in inside))
 
 
 def _reaching(cells: Sequence[Cell]) -> Iterator[tuple[float, float, Cell]]:

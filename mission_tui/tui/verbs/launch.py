@@ -12,7 +12,7 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Clone, Launch
 from mission_tui.tui.screens.questions import ask_line, settings_in
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_draft import Wanted, plan
+from mission_tui.tui.state.launch_draft import DraftedLaunch, plan
 from mission_tui.tui.state.launch_preview import machines_of, stays_here
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.verbs.orders import Verb, where
@@ -55,7 +55,7 @@ async def ask_first(app_context: AppContext, preset: PresetChoice) -> None:
         await _launch_form(app_context, wanted)
 
 
-async def _launch_form(app_context: AppContext, wanted: Wanted) -> None:
+async def _launch_form(app_context: AppContext, wanted: DraftedLaunch) -> None:
     """Launch what the form stood for, which is kept where that is refused."""
     try:
         await launch(app_context, wanted.items, wanted.at)

@@ -30,7 +30,7 @@ from mission_tui.tui.state.run_status import rule_word
 from mission_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Comparison, Curve, Happening
+    from mission_tui.fleet.compare import AxisMark, Comparison, Curve
 
 BAND = "░"
 _BEHIND, _DRAWN = 1, 2
@@ -255,7 +255,7 @@ class ComparisonChart(PlainChart):
         self.paint(values, reach, "run time" if self._found.by == "time" else "timesteps", draw)
 
 
-def _happened_to(found: Comparison) -> Iterator[tuple[Happening, MarkKind, str]]:
+def _happened_to(found: Comparison) -> Iterator[tuple[AxisMark, MarkKind, str]]:
     """What happened to each run, by its letter; nothing where the runs are too many to tell theirs apart."""
     from mission_tui.fleet.compare import letter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import Pace, first_update_s, whole_run_range_s, whole_run_s
+from mission_tui.fleet.capacity.cost import ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.capacity.reference_runs import differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.journal import RunCreated
 from mission_tui.fleet.history.run import RunHistory
@@ -18,7 +18,7 @@ SPEC = Spec(
     ppo=PpoSpec(n_steps=16, batch_size=64),
     run=RunSpec(total_timesteps=1000),
 )
-PACE = Pace(name="old", t=0.0, steps_per_s=32.0, start_s=3.0)
+PACE = ReferenceSpeed(name="old", t=0.0, steps_per_s=32.0, start_s=3.0)
 
 
 def past(name: str, spec: Spec, t: float, *speeds: float) -> RunHistory:

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings
-from mission_tui.fleet.health.algorithms import OTHERS, RETURNS_ALONE, critic_loss, other_called, told_by
+from mission_tui.fleet.health.algorithms import OTHERS, RETURNS_ALONE, critic_loss, other_called, recognize_algorithm
 from mission_tui.fleet.health.judge import ROUNDS, unfit
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.specs.thresholds import HealthKeep
-from mission_tui.records.logs.log import TrainingLog, told_in
+from mission_tui.records.logs.log import TrainingLog, recognize_in_rows
 from mission_tui.records.logs.read import read_log
 
 MADE = Path(__file__).parent / "algorithms"
@@ -37,7 +37,7 @@ def findings(log: TrainingLog, rows: tuple[UpdateDone, ...] | None = None) -> tu
 @pytest.mark.parametrize("name", LOGS)
 def test_each_is_told_by_its_tags_and_a_healthy_run_has_no_warning(name: str) -> None:
     """TQC writes what SAC writes, and is its kin."""
-    told = told_in(LOGS[name].updates_done)
+    told = recognize_in_rows(LOGS[name].updates_done)
     assert told is not None
     assert told.algorithm is not None
     assert name in (told.algorithm.name, *told.algorithm.kin)
@@ -78,8 +78,8 @@ def test_what_fits_is_a_table_of_rules_that_there_are() -> None:
     for algorithm in (*OTHERS, RETURNS_ALONE):
         assert set(algorithm.rules) <= known
         assert "kl-persistent" in unfit(algorithm)
-    assert told_by(["train/policy_loss", "train/approx_kl"]) == told_by(["train/approx_kl"])
-    assert told_by(["rollout/ep_rew_mean", "train/loss"]) is None
+    assert recognize_algorithm(["train/policy_loss", "train/approx_kl"]) == recognize_algorithm(["train/approx_kl"])
+    assert recognize_algorithm(["rollout/ep_rew_mean", "train/loss"]) is None
 
 
 def risen(n: int, count: int) -> UpdateDone:

@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, GoalReached, RunPaused
 from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, TrainingStarted
 from mission_tui.fleet.events.outcome import Stopped
-from mission_tui.fleet.history.course import MOST_STRETCHES, GoalView, Place, pace_of, steps_to
+from mission_tui.fleet.history.course import MOST_STRETCHES, GoalView, ValueAtUpdate, pace_of, steps_to
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import RunView
@@ -65,10 +65,10 @@ def test_what_is_past_of_a_course_stays_as_it_is() -> None:
 def test_a_rewind_takes_back_best_and_goal() -> None:
     """A resume from before them: they have not happened."""
     store = trained(*map(float, range(50)), goal=40)
-    assert store.view(RUN).best == Place(49.0, 50, 50 * STEPS)
-    assert goal_of(store.view(RUN)).reached == Place(40.0, 41, 41 * STEPS)
+    assert store.view(RUN).best == ValueAtUpdate(49.0, 50, 50 * STEPS)
+    assert goal_of(store.view(RUN)).reached == ValueAtUpdate(40.0, 41, 41 * STEPS)
     store.apply(RUN, TrainingStarted(60, 2, 200.0, from_update=20, from_timesteps=20 * STEPS))
-    assert store.view(RUN).best == Place(19.0, 20, 20 * STEPS)
+    assert store.view(RUN).best == ValueAtUpdate(19.0, 20, 20 * STEPS)
     assert goal_of(store.view(RUN)).reached is None
 
 
@@ -78,9 +78,9 @@ def test_the_mean_of_a_few_episodes_is_neither_best_nor_the_goal() -> None:
     for number, (value, ended) in enumerate([(500.0, 3), (20.0, 90), (30.0, 90), (480.0, 90)], 1):
         store.apply(RUN, structs.replace(update(number, ret=value), episodes=Episodes(n=ended)))
         if number == 3:
-            assert store.view(RUN).best == Place(30.0, 3, 3 * STEPS)
+            assert store.view(RUN).best == ValueAtUpdate(30.0, 3, 3 * STEPS)
             assert goal_of(store.view(RUN)).reached is None
-    assert goal_of(store.view(RUN)).reached == Place(480.0, 4, 4 * STEPS)
+    assert goal_of(store.view(RUN)).reached == ValueAtUpdate(480.0, 4, 4 * STEPS)
 
 
 def test_the_goal_is_the_runs_own_before_the_environments() -> None:
@@ -98,7 +98,7 @@ def test_a_success_rate_is_reached_by_what_evaluations_say() -> None:
     for number, (played, won) in enumerate([(10, 0.4), (20, 0.85)], 40):
         store.apply(RUN, EvaluationDone(number, 1, played, played * STEPS, 140.0, 1.0, 0.1, 20, won))
     goal = goal_of(store.view(RUN))
-    assert (goal.newest, goal.best, goal.reached) == (0.85, 0.85, Place(0.85, 20, 20 * STEPS))
+    assert (goal.newest, goal.best, goal.reached) == (0.85, 0.85, ValueAtUpdate(0.85, 20, 20 * STEPS))
 
 
 def test_what_a_run_reached_is_known_when_only_its_last_rows_are() -> None:
@@ -110,7 +110,7 @@ def test_what_a_run_reached_is_known_when_only_its_last_rows_are() -> None:
     store.apply(RUN, update(81, ret=1.0))
     view = store.view(RUN)
     assert (view.course, view.best) == (None, None)
-    assert goal_of(view).reached == Place(40.0, 41, 41 * STEPS)
+    assert goal_of(view).reached == ValueAtUpdate(40.0, 41, 41 * STEPS)
 
 
 def test_a_steady_climb_says_when_it_is_there_and_noise_says_that_there_is_no_trend() -> None:

@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.spec import (
 from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits
 from mission_tui.fleet.trials import (
     BranchState,
-    Pace,
+    TypicalUpdate,
     branch_spec,
     check_pairs,
     diverged,
@@ -47,19 +47,19 @@ def row(seq: int, timesteps: int, *returns: float, update: int | None = None) ->
 @pytest.mark.parametrize(
     ("budget", "pace", "updates"),
     [
-        ("30u", Pace(), 30),
-        ("10m", Pace(update_s=15.0), 40),
-        ("90s", Pace(update_s=3.0), 30),
-        ("1h", Pace(update_s=60.0), 60),
-        (None, Pace(), 20),
-        (None, Pace(episodes=50.0), 20),
-        (None, Pace(episodes=4.0), 50),
-        (None, Pace(episodes=0.1), 100),
-        (None, Pace(update_s=12.0, episodes=2.5), 50),
-        (None, Pace(update_s=120.0, episodes=2.5), 20),
+        ("30u", TypicalUpdate(), 30),
+        ("10m", TypicalUpdate(update_s=15.0), 40),
+        ("90s", TypicalUpdate(update_s=3.0), 30),
+        ("1h", TypicalUpdate(update_s=60.0), 60),
+        (None, TypicalUpdate(), 20),
+        (None, TypicalUpdate(episodes=50.0), 20),
+        (None, TypicalUpdate(episodes=4.0), 50),
+        (None, TypicalUpdate(episodes=0.1), 100),
+        (None, TypicalUpdate(update_s=12.0, episodes=2.5), 50),
+        (None, TypicalUpdate(update_s=120.0, episodes=2.5), 20),
     ],
 )
-def test_a_budget_is_a_number_of_updates(budget: str | None, pace: Pace, updates: int) -> None:
+def test_a_budget_is_a_number_of_updates(budget: str | None, pace: TypicalUpdate, updates: int) -> None:
     """Minutes are as many as the run did in them; without one enough episodes have to end in the second half, in ten
     minutes at most.
     """
@@ -70,10 +70,10 @@ def test_a_budget_is_a_number_of_updates(budget: str | None, pace: Pace, updates
 
 def test_branches_that_begin_at_the_start_get_as_far_as_the_run() -> None:
     """If that is not too long at its pace; a budget that is given stays what it is."""
-    assert updates_of(None, Pace(update_s=0.1), trained=391)[0] == 391
-    assert updates_of(None, Pace(update_s=6.0), trained=391)[0] == 100
-    assert updates_of(None, Pace(update_s=600.0), trained=391)[0] == 20
-    assert updates_of("30u", Pace(update_s=0.1), trained=391)[0] == 30
+    assert updates_of(None, TypicalUpdate(update_s=0.1), trained=391)[0] == 391
+    assert updates_of(None, TypicalUpdate(update_s=6.0), trained=391)[0] == 100
+    assert updates_of(None, TypicalUpdate(update_s=600.0), trained=391)[0] == 20
+    assert updates_of("30u", TypicalUpdate(update_s=0.1), trained=391)[0] == 30
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_branches_that_begin_at_the_start_get_as_far_as_the_run() -> None:
 def test_what_is_no_budget_is_refused(budget: str, why: str) -> None:
     """With what would be one."""
     with pytest.raises(UsageError, match=why):
-        updates_of(budget, Pace(update_s=15.0))
+        updates_of(budget, TypicalUpdate(update_s=15.0))
 
 
 def test_minutes_need_a_pace() -> None:
     """Of a run that reported no update nobody knows how many ten minutes are."""
     with pytest.raises(UsageError, match="give --budget in updates"):
-        updates_of("10m", Pace())
+        updates_of("10m", TypicalUpdate())
 
 
 def test_pairs_have_seeds_of_their_own() -> None:
@@ -118,9 +118,9 @@ def test_too_few_pairs_are_refused(seeds: int) -> None:
 
 def test_quick_branches_are_five_pairs_unasked() -> None:
     """They cost seconds and tell half the difference; of those whose pace nobody knows there are three."""
-    assert usual_pairs(391, Pace(update_s=0.03)) == 5
-    assert usual_pairs(20, Pace(update_s=6.0)) == 3
-    assert usual_pairs(20, Pace()) == 3
+    assert usual_pairs(391, TypicalUpdate(update_s=0.03)) == 5
+    assert usual_pairs(20, TypicalUpdate(update_s=6.0)) == 3
+    assert usual_pairs(20, TypicalUpdate()) == 3
     assert check_pairs(None) is None
 
 

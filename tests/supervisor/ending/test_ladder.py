@@ -22,7 +22,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.ending import ladder
 from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.process_files import hanging
-from mission_tui.supervisor.launchers.keepers import Found, Keepers
+from mission_tui.supervisor.launchers.keepers import FoundProcesses, Keepers
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import RunJournal
@@ -120,9 +120,9 @@ class Orphans(Keepers):
 
     trainer: Process | None = None
 
-    def find(self, run: RunDir, attempt: int) -> Found:
+    def find(self, run: RunDir, attempt: int) -> FoundProcesses:
         """The trainer that is there."""
-        return Found(None, trainer=self.trainer)
+        return FoundProcesses(None, trainer=self.trainer)
 
 
 def hold_trainer(run: LiveRun, pid: int) -> None:

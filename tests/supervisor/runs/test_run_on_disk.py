@@ -10,7 +10,7 @@ from msgspec import structs
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunNoted
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Stopped
-from mission_tui.fleet.history.course import Place
+from mission_tui.fleet.history.course import ValueAtUpdate
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.fleet.store import Store
 from mission_tui.supervisor.runs.run_on_disk import show_end
@@ -78,7 +78,7 @@ def test_the_end_of_a_longer_file_tells_no_course_until_all_of_it_is_read() -> N
     view = store.view(RUN)
     assert (view.update, view.course, view.best) == (40, None, None)
     store.load_history(RUN, file)
-    assert store.view(RUN).best == Place(20.0, 20, 20 * STEPS)
+    assert store.view(RUN).best == ValueAtUpdate(20.0, 20, 20 * STEPS)
 
 
 def test_rows_that_are_let_go_take_no_course_with_them() -> None:
@@ -89,6 +89,6 @@ def test_rows_that_are_let_go_take_no_course_with_them() -> None:
     store.run(RUN).forget_rows()
     store.run(RUN).metrics.view_parts = None
     store.apply(RUN, RunNoted(3, 901.0, "", ""))
-    assert before.best == Place(90.0, 90, 90 * STEPS)
+    assert before.best == ValueAtUpdate(90.0, 90, 90 * STEPS)
     after = store.view(RUN)
     assert (after.course, after.best) == (before.course, before.best)

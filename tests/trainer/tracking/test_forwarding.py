@@ -14,7 +14,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.tracking import __main__ as tracking
 from mission_tui.trainer.tracking.__main__ import Forwarding, main, read_state
-from mission_tui.trainer.tracking.news import About, Evaluated, Point, Saved, Told, about
+from mission_tui.trainer.tracking.news import About, Evaluated, FindingNews, Point, Saved, about
 from tests.fleet.recorded import SPEC, STEPS
 from tests.trainer.tracking.recorded_run import recorded_run
 
@@ -30,7 +30,7 @@ class Listening:
     def __init__(self, failing: int = 0) -> None:
         self.failing = failing
         self.heard: list[Point] = []
-        self.told: list[Told] = []
+        self.told: list[FindingNews] = []
         self.saved: list[Saved] = []
         self.evaluated: list[Evaluated] = []
         self.settled: list[About] = []
@@ -49,7 +49,7 @@ class Listening:
             raise ConnectionError("the network is gone")
         self.heard += points
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: FindingNews) -> None:
         self.told.append(told)
 
     def save(self, saved: Saved) -> None:

@@ -21,7 +21,7 @@ from mission_tui.envs.channel import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import EnvError, classify
 from mission_tui.trainer.vec_env import WorkersVecEnv, build_vec_env
-from mission_tui.trainer.vec_env.worker_process import Patience
+from mission_tui.trainer.vec_env.worker_process import AnswerTimeout
 from tests.trainer.harness import spec_with
 from tests.trainer.worker_envs import CRASH, EXIT, FINE, HANG, LEAVE, RAISE, SPEAK, UNPICKLABLE
 from tests.waiting import until
@@ -183,7 +183,7 @@ def test_a_hang_is_named_with_its_environment_and_closing_ends_it() -> None:
 
 def test_patience_grows_with_what_was_seen() -> None:
     """The first answer has its own time; then it is the floor, or twenty times the longest."""
-    patience = Patience(floor_s=60.0, first_s=300.0)
+    patience = AnswerTimeout(floor_s=60.0, first_s=300.0)
     assert patience.limit_s == 300.0
     patience.took(1.0)
     assert patience.limit_s == 60.0
