@@ -31,7 +31,7 @@ _LOADED_OBJECTS = 100_000
 
 
 def _say_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What nobody foresaw may have names of anybody's in it."""
+    """Print it cleaned: an error that was not foreseen may quote text of other people."""
     from mission_tui.cli.terminal_output import print_traceback
 
     print_traceback(kind, error, trace)

@@ -113,7 +113,7 @@ def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
 
 
 def _replay_facts(spec: Spec) -> dict[str, Any]:
-    """Only of who has a replay buffer."""
+    """What the replay buffer takes; empty for an algorithm without one."""
     from mission_tui.fleet.specs.sizes import replay_size
 
     replay = replay_size(spec)

@@ -145,7 +145,7 @@ def _show_hosts(session: Session, hosts: Mapping[str, Host | None]) -> SessionRe
 
 
 def _remember(session: Session, seen: Callable[[float], None], t: float) -> None:
-    """For the next screen of this runs root, and for those of others."""
+    """Note that the person has looked until `t`: for the next screen of this runs root, and for those of others."""
     from mission_tui.records.runs_roots import note_look
 
     seen(t)

@@ -84,7 +84,7 @@ def enter_screen(stream: TextIO) -> None:
 
 
 def leave_screen(stream: TextIO) -> None:
-    """Back to what was there before."""
+    """Leave the alternate screen: what was there before shows again."""
     _put(stream, "\x1b[?25h\x1b[?1049l")
 
 
@@ -119,7 +119,7 @@ class CsvRows:
         self._rows.writerow([clean_line(cell) if isinstance(cell, str) else cell for cell in cells])
 
     def flush(self) -> None:
-        """Let whoever reads have what was written."""
+        """Pass on what was written so far."""
         sys.stdout.flush()
 
 
@@ -181,7 +181,7 @@ def _cleaned(part: str | Styled, *, coloured: bool) -> str:
 
 
 def _drawn(row: str) -> str:
-    """The words between colours are anybody's; a row ends uncoloured."""
+    """The row with its colours kept and the text between them cleaned; it ends uncoloured."""
     parts = _PICTURE_COLOUR.split(row)
     text = "".join(part if place % 2 else clean_line(part) for place, part in enumerate(parts))
     return text if len(parts) == 1 or text.endswith(_RESET) else text + _RESET

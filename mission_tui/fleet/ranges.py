@@ -1,13 +1,14 @@
-"""What a number in a file can mean at all. A line that says more is damaged: no date, sum or picture is made of it.
+"""What a number in a file can mean at all: in a record, of which a line that says more is damaged (no date, sum or picture
+is made of it), and in a spec, where one may also change over a training.
 
 The bounds are checked by the decoder, which takes no time for it; what a process says of itself is not looked at again.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 UnixTime = Annotated[float, Meta(gt=-1e10, lt=1e11)]
 """Seconds since 1970: a date from 1653, for a clock that stepped, to the year 5138."""
@@ -29,3 +30,18 @@ Bytes = Annotated[int, Meta(ge=0, le=2**60)]
 
 Pid = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """The number of a process, as the kernel holds it: larger ones are no numbers to it."""
+
+Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Steps = Annotated[int, Meta(ge=1, le=10**15)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+NonNegative = Annotated[float, Meta(ge=0.0, le=1e9)]
+AboveZero = Annotated[float, Meta(gt=0.0, le=1e9)]
+LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
+
+
+class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
+
+    start: NonNegative
+    end: NonNegative = 0.0
+    kind: Literal["linear"] = "linear"

@@ -76,7 +76,7 @@ def _on_its_date(meant: datetime, now: float) -> float:
 
 
 def _last_one(time_of_day: time, now: float) -> float:
-    """On a day on which the clocks passed it over there was none."""
+    """The last such moment before `now`. A day on which the clocks were put forward over it has none."""
     today = datetime.fromtimestamp(now, UTC).astimezone().date()
     days = (datetime.combine(today - timedelta(days=back), time_of_day) for back in range(3))
     meant = (_of_local(day, now) for day in days)

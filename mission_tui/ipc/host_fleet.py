@@ -171,7 +171,7 @@ class HostFleet:
         self._again.set()
 
     async def close(self) -> None:
-        """Let go of all."""
+        """Close the connections to all machines."""
         await asyncio.gather(*(client.close() for client in self._clients.values()))
 
     async def _follow(self, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.specs.sizes import replay_size
-from mission_tui.fleet.statistics.quartiles import Quartiles
+from mission_tui.fleet.statistics import Quartiles
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 

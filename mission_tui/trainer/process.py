@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError, PresetError, raised_by
+from mission_tui.fleet.specs.consistency import THREAD_VARIABLES
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.forks import guard_forks, leave_fork
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 _NICE = 5
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 Say = Callable[[dict[str, Any]], None]
@@ -102,7 +102,7 @@ def collecting_later() -> Iterator[None]:
 
 def cap_threads(threads: int) -> None:
     """Use `threads` threads in torch and in what comes with it."""
-    for name in _THREAD_VARIABLES:
+    for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     # A thread that waits by spinning takes the core of another run.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

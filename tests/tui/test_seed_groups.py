@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.compare import RETURN, Trace, compare
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Metric
-from mission_tui.fleet.statistics.quartiles import Quartiles, quartiles
+from mission_tui.fleet.statistics import Quartiles, quartiles
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act

@@ -78,7 +78,7 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[float, str]:
-        """Who has less stands further in front."""
+        """What queued runs are sorted by: the least begins first."""
         return self.since_t - PRIORITY_S * self.limits.priority, self.id
 
 

@@ -20,7 +20,7 @@ from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.spec import Spec, other_settings
-from mission_tui.fleet.statistics.quartiles import quartiles
+from mission_tui.fleet.statistics import quartiles
 
 _ROWS = 20
 """The median of so many updates is the pace; the last alone may have been a slow one."""

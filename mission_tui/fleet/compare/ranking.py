@@ -13,8 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from mission_tui.fleet.compare.differing import Row
-from mission_tui.fleet.statistics import intervals
-from mission_tui.fleet.statistics.quartiles import quartiles
+from mission_tui.fleet.statistics import intervals, quartiles
 
 Middle = Literal["mean", "iqm"]
 """By what settings are ranked: the interquartile mean where all of them have seeds enough for it."""

@@ -478,12 +478,12 @@ class HealthJudge:
 
 
 def _breaks(spec: Spec | None) -> bool:
-    """Whether nobody learns with `spec`, by its learning rate: going back to it is no remedy."""
+    """Whether the updates of `spec` are too large to learn with, so that going back to it is no remedy."""
     return spec is not None and bool(pressure_caution(spec))
 
 
 def _lessens(was: Spec, now: Spec) -> bool:
-    """Whether `was` breaks a policy, and `now` does so less."""
+    """Whether the updates of `was` are too large to learn with, and those of `now` are smaller."""
     return _breaks(was) and update_pressure(now) < update_pressure(was)
 
 

@@ -12,10 +12,9 @@ from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.quantity import format_quantity
 from mission_tui.fleet.specs.spec import Algo, Engine, PpoSpec, Schedule, Spec, other_settings
 
-_FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 POLICIES: Mapping[Algo, tuple[str, ...]] = {
-    "ppo": _FEEDFORWARD,
-    "maskable_ppo": _FEEDFORWARD,
+    "ppo": sb3_algorithms.FEEDFORWARD,
+    "maskable_ppo": sb3_algorithms.FEEDFORWARD,
     "recurrent_ppo": ("MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy"),
 }
 """The names that SB3 and sb3-contrib know; each algorithm takes ``module:Class`` besides."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from mission_tui.fleet.specs.values import AboveZero, LearningRate, NonNegative, Positive, Schedule, Share
+from mission_tui.fleet.ranges import AboveZero, LearningRate, NonNegative, Positive, Schedule, Share
 
 PERIOD_STEPS = 500
 """Environment steps of an update, at least: SAC does them in some five seconds on a core, DQN in half of one."""
@@ -25,7 +25,7 @@ OtherAlgo = Literal["sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", 
 RunAlgo = Literal["ppo", "sac", "td3", "ddpg", "dqn", "a2c", "tqc", "trpo", "qrdqn", "crossq", "ars"]
 _Whole = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _OrMinusOne = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-_FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+FEEDFORWARD = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 
 
 class ActionNoise(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -203,7 +203,7 @@ class OtherAlgorithm(Struct, frozen=True):
     package: Literal["stable_baselines3", "sb3_contrib"]
     actions: tuple[str, ...]
     towers: tuple[str, ...] = ()
-    policies: tuple[str, ...] = _FEEDFORWARD
+    policies: tuple[str, ...] = FEEDFORWARD
 
     @property
     def off_policy(self) -> bool:

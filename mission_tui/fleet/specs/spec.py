@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert, field
 
+from mission_tui.fleet.ranges import AboveZero, LearningRate, NonNegative, Positive, Share, Steps
+from mission_tui.fleet.ranges import Schedule as Schedule
 from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.thresholds import HealthKeep
-from mission_tui.fleet.specs.values import AboveZero, LearningRate, NonNegative, Positive, Share, Steps
-from mission_tui.fleet.specs.values import Schedule as Schedule
 
 LIVE_KEYS = (
     "ppo.learning_rate",
@@ -43,6 +43,8 @@ Algo = Literal["ppo", "maskable_ppo", "recurrent_ppo"]
 Engine = Literal["fast", "stock"]
 Tracker = Literal["wandb", "mlflow", "trackio", "tensorboard"]
 MISSION_GYM = "MissionGym-v0"
+CLASSIC_CONTROL = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
+"""Gymnasium's own tasks: nothing of them has to be tried before a launch, and no state has to be proven."""
 SHIPPED_MISSIONS = (None, "standard", "demo")
 """What `env.config` may be besides the path of a folder."""
 

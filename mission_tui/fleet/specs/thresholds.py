@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from mission_tui.fleet.ranges import AboveZero, Share
+
 Act = Literal["off", "notify", "checkpoint", "pause", "stop"]
 """What a rule may do once it is critical, each step including those before it; `off` does not judge at all."""
 
 Level = Annotated[float, Meta(ge=-1e9, le=1e9)]
-Above = Annotated[float, Meta(gt=0.0, le=1e9)]
-Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
 
 
@@ -28,10 +28,10 @@ class RuleLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 class KlPersistentLimits(RuleLimits, frozen=True, kw_only=True):
     """u in `needed` of the last `window` updates."""
 
-    warning: Above = 2.0
-    warning_leave: Above = 1.5
-    critical: Above = 4.0
-    critical_leave: Above = 2.5
+    warning: AboveZero = 2.0
+    warning_leave: AboveZero = 1.5
+    critical: AboveZero = 4.0
+    critical_leave: AboveZero = 2.5
     needed: Count = 5
     window: Count = 8
 
@@ -43,11 +43,11 @@ class KlSpikeLimits(RuleLimits, frozen=True, kw_only=True):
     it is information.
     """
 
-    u: Above = 5.0
-    times_median: Above = 8.0
+    u: AboveZero = 5.0
+    times_median: AboveZero = 8.0
     window: Count = 50
     fall_share: Share = 0.15
-    fall_sigmas: Above = 6.0
+    fall_sigmas: AboveZero = 6.0
     watch_share: Share = 0.5
     within: Count = 10
 
@@ -58,11 +58,11 @@ class KlCreepLimits(RuleLimits, frozen=True, kw_only=True):
     It counts once the median of the last `window` has reached `least_u`.
     """
 
-    slack_sigmas: Above = 0.5
-    limit_sigmas: Above = 8.0
+    slack_sigmas: AboveZero = 0.5
+    limit_sigmas: AboveZero = 8.0
     reference: Count = 30
     window: Count = 20
-    least_u: Above = 1.0
+    least_u: AboveZero = 1.0
 
 
 class PolicyFrozenLimits(RuleLimits, frozen=True, kw_only=True):
@@ -71,10 +71,10 @@ class PolicyFrozenLimits(RuleLimits, frozen=True, kw_only=True):
     Critical with KL below `critical_kl` and nothing clipped for `critical_updates`.
     """
 
-    u: Above = 0.02
-    idle_u: Above = 0.1
+    u: AboveZero = 0.02
+    idle_u: AboveZero = 0.1
     updates: Count = 20
-    critical_kl: Above = 1e-5
+    critical_kl: AboveZero = 1e-5
     critical_updates: Count = 10
     best_share: Share = 0.9
     least_rate_share: Share = 0.05
@@ -111,11 +111,11 @@ class PolicyStdLimits(RuleLimits, frozen=True, kw_only=True):
     """
 
     warning_low: Share = 0.1
-    warning_high: Above = 2.0
+    warning_high: AboveZero = 2.0
     critical_low: Share = 0.02
-    critical_high: Above = 5.0
+    critical_high: AboveZero = 5.0
     updates: Count = 5
-    leave: Above = 1.25
+    leave: AboveZero = 1.25
 
 
 class ActionsAtBoundLimits(RuleLimits, frozen=True, kw_only=True):
@@ -147,8 +147,8 @@ class ExplainedVarianceLimits(RuleLimits, frozen=True, kw_only=True):
 class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
     """Value loss as a multiple of the run's own median; `fall_share` of its range makes a fall of the return."""
 
-    times_median: Above = 10.0
-    leave: Above = 5.0
+    times_median: AboveZero = 10.0
+    leave: AboveZero = 5.0
     updates: Count = 5
     fall_share: Share = 0.4
 
@@ -156,9 +156,9 @@ class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
 class EntCoefLimits(RuleLimits, frozen=True, kw_only=True):
     """SAC's entropy coefficient as a multiple of its first value, for so many rows."""
 
-    warning: Above = 10.0
-    critical: Above = 100.0
-    leave: Above = 5.0
+    warning: AboveZero = 10.0
+    critical: AboveZero = 100.0
+    leave: AboveZero = 5.0
     updates: Count = 5
 
 
@@ -168,11 +168,11 @@ class GradNormLimits(RuleLimits, frozen=True, kw_only=True):
     Rises are multiples of the run's own median: a warning below `critical` needs one too, and so does critical.
     """
 
-    warning: Above = 10.0
+    warning: AboveZero = 10.0
     updates: Count = 20
-    critical: Above = 100.0
-    warning_rise: Above = 3.0
-    critical_rise: Above = 10.0
+    critical: AboveZero = 100.0
+    warning_rise: AboveZero = 3.0
+    critical_rise: AboveZero = 10.0
     best_share: Share = 0.9
 
 
@@ -182,9 +182,9 @@ class RatioLimits(RuleLimits, frozen=True, kw_only=True):
     Of all minibatches, a ratio above `largest` in `needed` of the last `window` updates.
     """
 
-    first: Above = 1e-4
-    first_reduced: Above = 0.15
-    largest: Above = 3.0
+    first: AboveZero = 1e-4
+    first_reduced: AboveZero = 0.15
+    largest: AboveZero = 3.0
     needed: Count = 5
     window: Count = 8
 
@@ -198,7 +198,7 @@ class DrawdownLimits(RuleLimits, frozen=True, kw_only=True):
     critical: Share = 0.8
     critical_updates: Count = 20
     leave: Share = 0.15
-    least_gain_sigmas: Above = 8.0
+    least_gain_sigmas: AboveZero = 8.0
     least_gain_share: Share = 0.1
 
 
@@ -212,7 +212,7 @@ class RewardOscillationLimits(RuleLimits, frozen=True, kw_only=True):
     leave: Count = 2
     window: Count = 100
     share: Share = 0.3
-    errors: Above = 4.0
+    errors: AboveZero = 4.0
 
 
 class StallLimits(RuleLimits, frozen=True, kw_only=True):
@@ -222,7 +222,7 @@ class StallLimits(RuleLimits, frozen=True, kw_only=True):
     every: Count = 5
     length_rise: Share = 0.2
     length_leave: Share = 0.1
-    z: Above = 2.33
+    z: AboveZero = 2.33
     return_share: Share = 0.05
     looks: Count = 3
     critical_windows: Count = 3
@@ -240,7 +240,7 @@ class OutcomesLimits(RuleLimits, frozen=True, kw_only=True):
     bad_share: Share = 0.6
     leave: Share = 0.45
     rise: Share = 0.1
-    z: Above = 2.33
+    z: AboveZero = 2.33
     updates: Count = 50
     return_share: Share = 0.05
     after_share: Share = 0.3
@@ -256,8 +256,8 @@ class ThroughputLimits(RuleLimits, frozen=True, kw_only=True):
     warning: Share = 0.6
     leave: Share = 0.75
     updates: Count = 5
-    least_s: Above = 1.0
-    machine_s: Above = 30.0
+    least_s: AboveZero = 1.0
+    machine_s: AboveZero = 30.0
     window: Count = 200
     fewest: Count = 10
 
@@ -268,9 +268,9 @@ class HangLimits(RuleLimits, frozen=True, kw_only=True):
     Until three updates have shown what is normal, `first_s`: large first rollouts on a busy machine.
     """
 
-    times_median: Above = 10.0
-    least_s: Above = 120.0
-    first_s: Above = 900.0
+    times_median: AboveZero = 10.0
+    least_s: AboveZero = 120.0
+    first_s: AboveZero = 900.0
 
 
 class NanLimits(RuleLimits, frozen=True, kw_only=True):
@@ -285,8 +285,8 @@ class CheckpointAgeLimits(RuleLimits, frozen=True, kw_only=True):
     A checkpoint that could not be saved is a warning at once, three in a row are critical.
     """
 
-    warning_times: Above = 2.0
-    critical_times: Above = 3.0
+    warning_times: AboveZero = 2.0
+    critical_times: AboveZero = 3.0
 
 
 class GpuIdleLimits(RuleLimits, frozen=True, kw_only=True):
@@ -306,7 +306,7 @@ class ThreadContentionLimits(RuleLimits, frozen=True, kw_only=True):
 
     waiting: Share = 0.4
     leave: Share = 0.3
-    others: Above = 0.5
+    others: AboveZero = 0.5
     slow: Share = 0.6
     needed: Count = 5
     window: Count = 8
@@ -332,12 +332,12 @@ class ResumeProbeLimits(RuleLimits, frozen=True, kw_only=True):
     """
 
     updates: Count = 20
-    u: Above = 2.0
+    u: AboveZero = 2.0
     clip_fraction: Share = 0.35
     needed: Count = 3
     window: Count = 5
-    rise: Above = 1.5
-    sigmas: Above = 3.0
+    rise: AboveZero = 1.5
+    sigmas: AboveZero = 3.0
     share: Share = 0.05
     entropy_share: Share = 0.5
 
@@ -351,7 +351,7 @@ class AfterChangeLimits(RuleLimits, frozen=True, kw_only=True):
 
     warning: Share = 0.25
     critical: Share = 0.5
-    sigmas: Above = 6.0
+    sigmas: AboveZero = 6.0
     entropy: Share = 0.02
     within: Count = 50
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.statistics.quartiles import Quartiles, quartiles
+from mission_tui.fleet.statistics import Quartiles, quartiles
 from mission_tui.fleet.views.snapshot import RunView
 
 

@@ -29,7 +29,7 @@ KNOWN_FORMATS = (
     "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files"
 )
 _NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
-_IN_FOLDERS = ("progress.csv", "progress.json")
+TABLES = ("progress.csv", "progress.json")
 _SNIFFED_BYTES = 65_536
 _RECORD = msgspec.json.Decoder(MetricRecord)
 _SPEC = b'{"kind":"spec"'
@@ -90,7 +90,7 @@ def _read(path: Path) -> TrainingLog:
 def _read_folder(path: Path) -> TrainingLog:
     if (path / "spec.toml").is_file():
         return read_run(path)
-    for name in ("metrics.jsonl", *_IN_FOLDERS):
+    for name in ("metrics.jsonl", *TABLES):
         if (path / name).is_file():
             return _read(path / name)
     raise LogError(f"{path}: holds no training log; known are {KNOWN_FORMATS}")

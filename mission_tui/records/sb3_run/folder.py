@@ -21,10 +21,9 @@ from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.records.logs import monitors as monitor_logs
 from mission_tui.records.logs.event_files import event_files, read_events
 from mission_tui.records.logs.log import LogError, settings_in
-from mission_tui.records.logs.read import read_log
+from mission_tui.records.logs.read import TABLES, read_log
 from mission_tui.records.sb3_run.zip_file import settings_of_zip
 
-_TABLES = ("progress.csv", "progress.json")
 _MONITOR = "monitor.csv"
 _MOST_FILES = 10_000
 _BEGAN = re.compile(r"tfevents\.(\d{9,11})\b", re.ASCII)
@@ -77,7 +76,7 @@ def _found(path: Path) -> Sb3Folder:
     # The zoo keeps settings and statistics one folder deeper, by the name of the environment.
     deeper = [file for it in sorted(path.iterdir()) if it.is_dir() for file in _files(it)]
     monitors = [file for file in inside if file.name.endswith(_MONITOR)]
-    table = next((path / name for name in _TABLES if path / name in inside), None)
+    table = next((path / name for name in TABLES if path / name in inside), None)
     zips = [file for file in inside if file.suffix == ".zip"]
     played = _first(inside, deeper, "evaluations.npz")
     # What `tensorboard_log` names lies deeper: tb/PPO_1. A folder of nothing but folders is that of several runs.
@@ -178,7 +177,7 @@ def run_folders(path: Path) -> Iterator[Path]:
         folders.sort()
         if "spec.toml" in files and "events.jsonl" in files:
             folders.clear()
-        elif any(name in _TABLES or name.endswith(_MONITOR) or "tfevents" in name for name in files):
+        elif any(name in TABLES or name.endswith(_MONITOR) or "tfevents" in name for name in files):
             yield Path(here)
             folders.clear()
         elif any(name.endswith(".zip") or name == "evaluations.npz" for name in files):
@@ -218,7 +217,7 @@ def _has_log(path: Path) -> bool:
         names = [it.name for it in islice(path.iterdir(), _MOST_FILES)] if path.is_dir() else []
     except OSError:
         return False
-    return any(name in _TABLES or name.endswith(_MONITOR) for name in names)
+    return any(name in TABLES or name.endswith(_MONITOR) for name in names)
 
 
 def _files(path: Path) -> list[Path]:

@@ -16,11 +16,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, UsageError
+from mission_tui.records.sb3_run.zoo_settings import NORMALIZE
 
 MOST_BYTES = 64 << 20
 _MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 _DTYPES = frozenset(("f4", "f8"))
-_OURS = {"norm_obs": "obs", "norm_reward": "reward", "clip_obs": "clip_obs", "clip_reward": "clip_reward"}
 _CONVERT = (
     "in a Python that trusts it, `VecNormalize.load(...)` it, and save it again with the current Stable-Baselines3"
 )
@@ -199,7 +199,7 @@ def read_statistics(path: Path) -> Statistics:
         return Statistics(
             obs={str(key): _moments(it) for key, it in observations.items()},
             ret=_moments(state.get("ret_rms")),
-            normalize={ours: it for name, ours in _OURS.items() if (it := _plain(state.get(name))) is not None},
+            normalize={ours: it for name, ours in NORMALIZE.items() if (it := _plain(state.get(name))) is not None},
         )
     except PickledError as error:
         raise CheckpointError(

@@ -26,7 +26,7 @@ _COUNTS = frozenset(("n_steps", "batch_size", "n_epochs", "sde_sample_freq", "st
 _LINEAR = re.compile(r"lin_([-+0-9.eE]+)")
 _ALGORITHMS = {"ppo": "ppo", "ppo_lstm": "recurrent_ppo"}
 _SILENT = frozenset(["verbose", "tensorboard_log", "device", "seed"])
-_NORMALIZE = {"norm_obs": "obs", "norm_reward": "reward", "clip_obs": "clip_obs", "clip_reward": "clip_reward"}
+NORMALIZE = {"norm_obs": "obs", "norm_reward": "reward", "clip_obs": "clip_obs", "clip_reward": "clip_reward"}
 _ATARI = "stable_baselines3.common.atari_wrappers.AtariWrapper"
 _OUR_ATARI = "mission_tui.envs.atari:AtariWrapper"
 """The same without torch in the workers."""
@@ -182,7 +182,7 @@ def _policy(value: object, where: str, notes: list[str]) -> dict[str, Any]:
 def _normalize(value: object, before: object) -> object:
     said = called(value) if isinstance(value, str) else value
     if isinstance(said, Mapping):
-        return {ours: said[name] for name, ours in _NORMALIZE.items() if name in said} or before
+        return {ours: said[name] for name, ours in NORMALIZE.items() if name in said} or before
     return before if said and before else bool(said)
 
 

@@ -178,7 +178,7 @@ async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Sa
 
 
 class Forking(Protocol):
-    """Who has loaded the libraries of short processes already."""
+    """What has loaded the libraries of short processes already, and forks them."""
 
     def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running | None:
         """The process of `task`, if it can be forked; `stdin` may be `subprocess.PIPE`, as its stdout is."""

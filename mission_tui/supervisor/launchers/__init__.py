@@ -68,7 +68,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
 
     @property
     def lives(self) -> bool:
-        """Whether somebody of it is there, as far as is known."""
+        """Whether a process or a job of it is there, as far as is known."""
         return self.stage in ("starting", "running", "keeperless")
 
     @property
@@ -127,10 +127,10 @@ class Launcher(Protocol):
         """Call `gone` once when who was found is there no longer, if that can be noticed sooner than by looking."""
 
     def is_coming(self, job: Job) -> bool:
-        """Whether somebody may still come for an attempt that was not seen yet."""
+        """Whether a process or a job may still come for an attempt that was not seen yet."""
 
     def is_free(self, run: RunDir) -> bool:
-        """Whether nobody of any attempt owns the run."""
+        """Whether no process or job of any attempt owns the run."""
 
     def occupant(self, job: Job) -> Occupant:
         """Who owns the run, though nobody of the attempt is known. Not for every day: it may be slow."""

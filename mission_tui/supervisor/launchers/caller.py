@@ -28,7 +28,15 @@ import mission_tui
 from mission_tui.errors import PresetError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.algorithm import algorithm_name
-from mission_tui.fleet.specs.spec import MISSION_GYM, SHIPPED_MISSIONS, RunSpec, Spec, command_key, command_words
+from mission_tui.fleet.specs.spec import (
+    CLASSIC_CONTROL,
+    MISSION_GYM,
+    SHIPPED_MISSIONS,
+    RunSpec,
+    Spec,
+    command_key,
+    command_words,
+)
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import FromClient
 from mission_tui.paths import lent_dir
@@ -85,7 +93,7 @@ class Caller(Struct, frozen=True):
 
 
 def caller_from(request: FromClient) -> Caller:
-    """Who asks, as they said it of themselves."""
+    """The caller of a request, by the interpreter, folder, variables and limits that it carries."""
     return Caller(request.python, request.cwd, request.environ, limits=request.limits)
 
 
@@ -290,7 +298,6 @@ def _link(link: Path, package: Path) -> None:
 
 
 PREFLIGHT_S = 120.0
-_CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
 _SENTENCE_CHARACTERS = 800
 
 
@@ -324,7 +331,7 @@ def needs_no_preflight(spec: Spec) -> bool:
         return False
     if env.id == MISSION_GYM:
         return env.config in SHIPPED_MISSIONS
-    return env.id in _CLASSIC and env.config is None and env.vec != "native"
+    return env.id in CLASSIC_CONTROL and env.config is None and env.vec != "native"
 
 
 async def preflight(spec: Spec, caller: Caller) -> Spaces:

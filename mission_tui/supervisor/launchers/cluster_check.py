@@ -83,7 +83,7 @@ class Engine(Protocol):
     title: str
 
     def reach(self) -> Iterator[ClusterCheck]:
-        """Who answers there, and what it has."""
+        """Checks of whether the cluster answers, and of what it has."""
 
     def submit(self, name: str, script: str) -> str:
         """The number of a job that carries out `script`."""

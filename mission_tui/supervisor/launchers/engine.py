@@ -181,7 +181,7 @@ class Known(Struct, Generic[J]):
 
     @property
     def beats(self) -> bool:
-        """Whether that was other than before a moment ago, as far as anybody looked."""
+        """Whether its mailbox changed within the last `SILENT_S` seconds, as far as it was read."""
         return self.beat_at is not None and time.monotonic() - self.beat_at < SILENT_S
 
 
@@ -208,7 +208,7 @@ class EngineLauncher(Generic[J]):
         return await asyncio.get_running_loop().run_in_executor(self._calls, partial(call, *args, **kwargs))
 
     def prepare(self) -> None:
-        """An engine is as quick without."""
+        """Nothing makes an engine quicker."""
 
     def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
         """Have the order handed over in the next `refresh`; its number follows."""
@@ -247,7 +247,7 @@ class EngineLauncher(Generic[J]):
         return self.look(job).lives
 
     def watch(self, job: Job, gone: Callable[[], None]) -> None:
-        """An engine calls nobody."""
+        """An engine does not call back: `refresh` finds out."""
 
     def is_coming(self, job: Job) -> bool:
         """Whether it is, or may be, in the engine's hands: one without a number is looked for by its name first."""

@@ -69,7 +69,7 @@ class Keepers:
         self.preloaders = preloaders
 
     def prepare(self) -> None:
-        """Somebody is about to launch."""
+        """Have a preloader ready: a launch may come soon."""
         if self.preloaders is not None:
             self.preloaders.prepare_here()
 

@@ -52,7 +52,7 @@ class _AttemptProcesses(Struct, eq=False):
     found: FoundProcesses = NOBODY
 
     def take(self, found: FoundProcesses) -> None:
-        """Hold those who were found; who is held already is not held twice."""
+        """Keep the processes that were found; one that was kept before stays, and its second pidfd is closed."""
         self.found = found
         if self.keeper is None:
             self.keeper = found.keeper
@@ -100,7 +100,7 @@ class LocalLauncher:
         self._keepers.prepare()
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
-        """The kernel is asked when somebody wants to know."""
+        """Nothing to refresh: `look` asks the kernel each time."""
 
     def look(self, job: Job) -> Sighting:
         """Who of the attempt lives, by its identity and the lease; those are held."""

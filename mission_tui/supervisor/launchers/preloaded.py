@@ -266,7 +266,7 @@ class _ForkedTask:
 
 
 class Preloaders:
-    """Started when somebody is about to launch, ended by themselves."""
+    """A preloader for each interpreter: begun when a launch may come soon, and each ends by itself."""
 
     def __init__(self, name: str, mode: str = "") -> None:
         """`name` is what they are called after in `ps`."""

@@ -155,7 +155,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             self._put_off_or_refuse([known], error)
 
     async def _hand_over_together(self, members: list[SlurmKnown]) -> None:
-        """Submit one job for all `members`; nobody's company came for one that is alone."""
+        """Submit one job for all `members`; one that waited for others in vain has a job of its own."""
         if len(members) == 1:
             await self._hand_over(members[0])
             return
@@ -403,6 +403,6 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
 
 def _forget_spec(known: Known[SlurmJob]) -> None:
-    """Of a thousand runs that train nobody needs what was asked for."""
+    """Let go of the spec of a job that runs: a thousand of them would take memory for nothing."""
     if isinstance(known, SlurmKnown):
         known.spec = None

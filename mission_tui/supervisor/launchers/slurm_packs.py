@@ -54,7 +54,7 @@ class PackedAttempt(Struct, frozen=True, kw_only=True):
 
 
 class Pack(Struct, frozen=True, kw_only=True):
-    """`pack.json`: who shares a job."""
+    """`pack.json`: the attempts that share a job."""
 
     attempts: tuple[PackedAttempt, ...]
 

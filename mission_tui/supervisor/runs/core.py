@@ -96,11 +96,11 @@ class Core(Runs):
         return self.launchers[name]
 
     def is_free(self, run_id: str) -> bool:
-        """Whether nobody of any attempt owns the run."""
+        """Whether no process or job of any attempt owns the run."""
         return self.launcher_for(self.store.run(run_id).spec).is_free(self.run_dir(run_id))
 
     def prepare_launch(self) -> None:
-        """Somebody looks, and may be about to launch."""
+        """Have every launcher ready: a client watches, and a launch may come soon."""
         for launcher in self.launchers.values():
             launcher.prepare()
 

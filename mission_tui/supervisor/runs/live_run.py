@@ -188,7 +188,7 @@ class LiveRun(Struct, eq=False):
         return self.sighting
 
     def lives(self) -> bool:
-        """Whether somebody who was found at the last look is still there."""
+        """Whether a process that was found at the last look is still there."""
         return self.sighting.lives and self.launcher.lives(self.job)
 
     def out_of_sight(self, why: str, *, outlived: bool) -> None:
@@ -196,7 +196,7 @@ class LiveRun(Struct, eq=False):
         self.unseen, self.outlived = why, outlived
 
     def in_sight(self) -> None:
-        """Whoever holds its lease can be told something, or nobody holds it."""
+        """The processes that hold its lease are known, or there are none."""
         self.unseen, self.outlived = "", False
 
     def connected(self, link: OrderLink) -> None:

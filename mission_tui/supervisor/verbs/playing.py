@@ -207,7 +207,7 @@ class Players(Struct):
         return Accepted(re=request.id, runs=())
 
     def client_left(self, session: Session) -> None:
-        """Nobody is there to watch any more."""
+        """The client hung up: end its player."""
         self._gone.add(session)
         self._end(session)
 

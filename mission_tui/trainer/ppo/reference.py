@@ -50,7 +50,7 @@ _OURS = (
 
 
 def never() -> bool:
-    """The answer of nobody asking for a stop."""
+    """The answer where nothing can ask for a stop."""
     return False
 
 

@@ -7,8 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, OtherAlgorithm
-from mission_tui.trainer.sb3_algorithms.periods import PeriodLearner
-from mission_tui.trainer.sb3_algorithms.random_search import SearchLearner
+from mission_tui.trainer.sb3_algorithms.periods import PeriodLearner, SearchLearner
 
 
 @cache

@@ -27,7 +27,7 @@ import gymnasium
 import numpy as np
 
 from mission_tui.errors import CheckpointError, MissionError, raised_by
-from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec
+from mission_tui.fleet.specs.spec import CLASSIC_CONTROL, MISSION_GYM, EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
 from mission_tui.trainer.named_parts import env_kwargs, find_env, make_env, making
@@ -44,7 +44,6 @@ ELSEWHERE_S = 120.0
 _SEED, _OTHER_SEED = 20_077, 31_013
 _WARM_STEPS, _FEWEST_STEPS, _MOST_STEPS, _EPISODES, _AFTERMATH = 7, 48, 20_000, 2, 12
 _EARLY_STEPS, _JUMPS = 5, (7, 1_009, 1_000_003, -1_009)
-_CLASSIC = frozenset({"CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"})
 
 Elsewhere = Callable[[Any, "_Future"], str]
 """Tries a state and a future in another process; the sentence that comes of it."""
@@ -54,7 +53,7 @@ def unproven(env: EnvSpec, snapshot: Path | None, *, batched: bool) -> str:
     """Why environments of `env` cannot be restored exactly although they say so, as a sentence without its subject;
     empty where they can, or say nothing of the kind. Raises `PresetError` for what cannot be made.
     """
-    if not env.wrappers and env.id.rpartition(":")[2] in _CLASSIC | {MISSION_GYM}:
+    if not env.wrappers and env.id.rpartition(":")[2] in CLASSIC_CONTROL | {MISSION_GYM}:
         return ""
 
     _, make = _maker(env, snapshot, batched)

@@ -41,7 +41,7 @@ class Tracker(Protocol):
         """Its settings are these from now on."""
 
     def back_to(self, timesteps: int) -> None:
-        """An attempt begins anew there."""
+        """An attempt goes on from `timesteps`, before points that were sent already."""
 
     def points(self, points: Sequence[Point]) -> None:
         """More of its curves."""
@@ -59,7 +59,7 @@ class Tracker(Protocol):
         """The newest attempt has ended: everything has arrived when this returns."""
 
     def leave(self) -> None:
-        """Nobody goes on here, and nothing is waited for."""
+        """Close the connection without ending the run, and without waiting for anything."""
 
 
 class Wandb:
@@ -419,5 +419,5 @@ def _sentence(told: FindingNews) -> str:
 
 
 def _mlflow_key(tag: str) -> str:
-    """Names there may have letters, digits and a few signs."""
+    """`tag` as a name of MLflow, which may have letters, digits and a few signs."""
     return _MLFLOW_FORBIDDEN.sub("_", tag)[:240]

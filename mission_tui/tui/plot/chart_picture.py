@@ -38,7 +38,7 @@ def panels_of(contents: Sequence[Content]) -> list[tuple[Content, Scene]]:
 
 
 def height_of(panels: int) -> float:
-    """Of a picture of so many."""
+    """The height of a picture of so many panels."""
     return _HEAD + PANEL * panels
 
 

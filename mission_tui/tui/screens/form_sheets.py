@@ -170,7 +170,7 @@ class MachinePicker(Picker):
         self._prices.request(self._items)
 
     def on_unmount(self) -> None:
-        """Prices on their way are nobody's."""
+        """Drop the prices that are still awaited."""
         self._prices.drop()
 
     def take(self, value: str) -> None:

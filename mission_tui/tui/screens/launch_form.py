@@ -138,7 +138,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
         presets.go_to(chosen or (self._presets[0].name if self._presets else ""))
 
     def on_unmount(self) -> None:
-        """Answers on their way are nobody's."""
+        """Drop the answers that are still awaited."""
         self._preview.close()
 
     @property

@@ -81,7 +81,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.action_open(self._tab)
 
     def on_unmount(self) -> None:
-        """Nobody watches any more."""
+        """End the player."""
         self._player.close()
 
     def on_screen_suspend(self) -> None:

@@ -125,7 +125,7 @@ class LaunchPreview:
             use(self._items)
 
     def _settle(self) -> None:
-        """Nobody waits for an answer any more."""
+        """Have those who await an answer go on."""
         self._waiting = None
         self._settled.set()
 

@@ -130,7 +130,7 @@ class TypedAhead:
         return True
 
     def _say_ignored(self) -> None:
-        """Once a pause came, so that it is said once."""
+        """Say how many keys were ignored, once a pause has come: so it is said once."""
         left = self._refused_t + PAUSE_S - time.monotonic()
         if left > 0 and self._refused_on is not None:
             self._app.set_timer(left, self._say_ignored)

@@ -39,7 +39,7 @@ class SplitContainer(Container):
             self.post_message(self.Moved())
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """It stays there."""
+        """The border stays where it was dragged to."""
         self._dragged = False
 
 

@@ -17,13 +17,12 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.rules.drawdown import Drawdown, Steps
+from mission_tui.fleet.health.rules.drawdown import TAGS, Drawdown, Steps
 from mission_tui.fleet.windows import Window
 
 BLOCK = 10
 VARIANCE_SMOOTHING = 0.05
 EVIDENCE = 12
-TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 FEWEST_POINTS = 10
 
 
