@@ -1,16 +1,18 @@
 """``python -P .../run_module.py MODULE ARGS``: be a module of this very package, whatever lies in the working folder.
 
 `python -m` would look into the working folder first: a `random.py` or a `mission_tui/` there would take the place of
-what a trainer is made of. Here the package is this file's own, and the working folder comes last on the path: what a
-preset imports by name is found there, and hides nothing. Standard library only, and little: it is compiled each time.
+what a trainer is made of. Here the package is this file's own, and the working folder is on no path until a preset
+names a module that is found nowhere else. Standard library only, and little: it is compiled each time.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import runpy
 import sys
+from types import ModuleType
 
 
 def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
@@ -18,14 +20,23 @@ def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
     return (python or sys.executable, "-P", os.path.abspath(__file__), module)  # noqa: PTH100 - pathlib is not loaded here
 
 
-def append_working_folder() -> None:
-    """Put the working folder at the end of the path, unless the person wants it nowhere there (`PYTHONSAFEPATH`)."""
+def import_named(module: str) -> ModuleType:
+    """The module that a preset names. For one that is found nowhere else the working folder joins the end of the path.
+
+    Not before: what is installed asks for much that is not, from `msvcrt` to `tensorflow`, and in somebody's folder
+    would get it. Nor where the person wants it nowhere there (`PYTHONSAFEPATH`). Raises what the import raises.
+    """
     try:
-        here = os.getcwd()  # noqa: PTH109
-    except OSError:
-        return  # somebody removed it; whoever needs it will say so
-    if not os.environ.get("PYTHONSAFEPATH") and here not in sys.path:
-        sys.path.append(here)
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        try:
+            here = os.getcwd()  # noqa: PTH109
+        except OSError:
+            here = ""  # somebody removed it
+        if not here or os.environ.get("PYTHONSAFEPATH") or here in sys.path:
+            raise
+    sys.path.append(here)
+    return importlib.import_module(module)
 
 
 def main() -> None:
@@ -41,7 +52,6 @@ def main() -> None:
     if parent not in sys.path:
         # For processes that the task's own code starts in its way: they look the package up by its name.
         sys.path.append(parent)
-    append_working_folder()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

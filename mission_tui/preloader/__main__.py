@@ -115,8 +115,6 @@ class _Preloader:
 
     def serve(self) -> ForkRequest | None:
         """None when it is over; in a fork, what it is to be, its pipe and its streams."""
-        with suppress(ValueError):
-            sys.path.remove(os.getcwd())  # noqa: PTH109 - each trainer has its own working folder there
         take_environ({name: value for name, value in os.environ.items() if not name.startswith(PADDING)})
         # Collections while torch is imported find nothing and take a fifth of that time.
         gc.disable()

@@ -22,8 +22,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from mission_tui.run_module import append_working_folder
-
 ENV_START, ENV_END = 50, 51
 
 
@@ -47,7 +45,6 @@ def become(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     # [python, -P, run_module.py, MODULE, ...]
     sys.orig_argv[:] = argv
     sys.argv[:] = argv[3:]
-    append_working_folder()
     # As in a process started anew, where it is not loaded yet: runpy warns into the run's log of one that is.
     if sys.modules.pop(f"{sys.argv[0]}.__main__", None) is None:
         sys.modules.pop(sys.argv[0], None)

@@ -11,7 +11,7 @@ import os
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    # Not this file's folder, in which every module would hide one of the venv's; the working folder comes last.
+    # Not this file's folder, in which every module would hide one of the venv's.
     del sys.path[0]
 
 import importlib.util
@@ -62,9 +62,6 @@ def main() -> int:
     if lacks:
         _refuse(module, lacks)
         return EX_CONFIG
-    here = os.getcwd()  # noqa: PTH109
-    if not os.environ.get("PYTHONSAFEPATH") and here not in sys.path:
-        sys.path.append(here)
     del sys.argv[0]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     return 0

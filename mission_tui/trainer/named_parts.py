@@ -8,7 +8,6 @@ that a preflight answers without torch, and one that has the id in its table sta
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import pkgutil
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mission_tui import run_module
 from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, pooled_procgen, today
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
@@ -56,7 +56,7 @@ def find_named(name: str, key: str) -> Any:
 def import_named(module: str, key: str) -> Any:
     """The module that the preset's `key` names. Raises `PresetError`."""
     try:
-        return importlib.import_module(module)
+        return run_module.import_named(module)
     except ModuleNotFoundError as error:
         top = module.partition(".")[0]
         missing = top if importlib.util.find_spec(top) is None else ""

@@ -1,4 +1,4 @@
-"""What lies in the folder that a run is launched from: its own code is found there, and hides nothing."""
+"""What lies in the folder that a run is launched from: its own code is found there by its name, and hides nothing."""
 
 from __future__ import annotations
 
@@ -108,16 +108,43 @@ def test_our_package_is_the_one_that_was_meant_whatever_the_path_says(tmp_path: 
     assert "usage: mission_tui.trainer" in done.stderr
 
 
-def test_who_wants_the_working_folder_nowhere_says_so(tmp_path: Path) -> None:
-    """`PYTHONSAFEPATH` keeps its meaning; without it the folder is the last on the path."""
-    (tmp_path / "own_words.py").write_text("import sys; print(sys.path[-1])", encoding="ascii")
-    words = (*module_words("own_words"),)
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == str(tmp_path)
-    safe = {**os.environ, "PYTHONSAFEPATH": "1"}
+def test_the_working_folder_is_looked_into_for_what_is_found_nowhere_else(tmp_path: Path) -> None:
+    """Then it is the last on the path; `PYTHONSAFEPATH` keeps its meaning."""
+    (tmp_path / "own_words.py").write_text("", encoding="ascii")
+    script = (
+        "import os, sys; from mission_tui.run_module import import_named\n"
+        "for name in ('json.tool', 'own_words'): import_named(name); print(sys.path.count(os.getcwd()), end=' ')\n"
+        "print(sys.path[-1] == os.getcwd())"
+    )
+    words = (sys.executable, "-P", "-c", script)
+    environ = {"PYTHONPATH": str(REPOSITORY), "PATH": os.defpath}
+    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "0 1 True", done.stderr
+    safe = {**environ, "PYTHONSAFEPATH": "1"}
     done = subprocess.run(words, cwd=tmp_path, env=safe, capture_output=True, text=True, check=False)
-    assert (done.returncode, "No module named" in done.stderr) == (1, True)
-    assert sys.executable == words[0]
+    assert (done.returncode, done.stdout, "No module named" in done.stderr) == (1, "0 ", True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_nothing_of_somebodys_folder_is_loaded_by_a_shipped_preset(shell: Shell) -> None:
+    """`msvcrt`, `gym`, `dill`: the standard library and torch ask for modules that are not installed, or are of other
+    systems. A folder that has them is no place where they are found.
+    """
+    folder = shell.cwd / "work"
+    folder.mkdir()
+    loaded = shell.cwd / "loaded"
+    for name in ("msvcrt", "_winapi", "nt", "org", "gym", "dill", "torchcomms", "snappy", "opt_einsum", "monkeytype"):
+        text = f"open({str(loaded)!r}, 'a').write('{name} ')\nraise SystemExit('loaded')\n"
+        (folder / f"{name}.py").write_text(text, encoding="ascii")
+    shell.environ["MISSION_TUI_RUNS"] = str(shell.root)
+    words = (*module_words("mission_tui"),)
+    for call in (("check", "cartpole"), ("launch", "cartpole", "--timesteps", "600", "--wait")):
+        done = subprocess.run(
+            [*words, *call], cwd=folder, env=shell.environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert not loaded.exists(), f"{call[0]}: {loaded.read_text()}"
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_folder_that_is_gone_costs_a_sentence(shell: Shell) -> None:

@@ -17,7 +17,7 @@ from mission_tui.trainer.foreign_python import LENT, NEEDED
 VERSION = "9.9.9"
 PROBE = """
 import os, sys, msgspec, tomli_w
-print(msgspec.__file__, tomli_w.__file__, sys.argv, sys.path[-1] == os.getcwd(), sys.path[-2], os.environ["PYTHONPATH"])
+print(msgspec.__file__, tomli_w.__file__, sys.argv, os.getcwd() in sys.path, sys.path[-1], os.environ["PYTHONPATH"])
 """
 
 
@@ -83,7 +83,7 @@ def test_only_what_is_lacking_is_lent_and_it_comes_last(tmp_path: Path) -> None:
         str(place.packages / "msgspec" / "__init__.py"),
         str(Path(place.lent["tomli_w"], "tomli_w", "__init__.py")),
         str([str(Path(place.lent["mission_tui"], "mission_tui", "probe.py")), "word"]),
-        "True",
+        "False",
         borrowed[-1],
         os.pathsep.join(borrowed),
     ]
