@@ -3,6 +3,9 @@
 Started by its path with the caller's interpreter, in its folder and environment, so that it needs nothing installed
 there; whatever cannot be found out is left out, and nothing is ever written, locked or asked for. Its words,
 `module:NAME` and `file:PATH`, are what the digests of Python files are wanted of; nothing of that is imported.
+
+The working folder may be somebody else's, with a repository in it that came with its own settings: git carries out no
+command that only these name.
 """
 
 from __future__ import annotations
@@ -38,6 +41,11 @@ SOURCE_FILES, SOURCE_BYTES = 4000, 64 << 20
 """More source than this belongs to no task, and is not read."""
 
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_UNFETCHED = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+"""What a partial clone lacks stays away: settings of its own say by which command it would be fetched."""
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+_OWN_SCOPES = ("local", "worktree")
+MOST_FILTERS = 64
 
 
 def main() -> int:
@@ -81,17 +89,25 @@ def _packages() -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 
 def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The working trees that hold the places, each once, and their changes by file name."""
+    """The working trees that hold the places, each once and before its submodules, and their changes by file name."""
     found: dict[str, dict[str, Any]] = {}
     diffs = {}
-    for name, place in places:
-        tree = _git(place, "rev-parse", "--show-toplevel")
+    left = places[::-1]
+    while left and len(found) < REPOSITORIES:
+        name, place = left.pop()
+        tree = _git(place, (), "rev-parse", "--show-toplevel")
         top = tree.decode("utf-8", "replace").strip() if tree else ""
-        if not top or top in found or len(found) == REPOSITORIES:
+        if not top or top in found:
             continue
-        commit = _git(top, "rev-parse", "--verify", "-q", "HEAD")
-        status = (_git(top, "status", "--porcelain", "--untracked-files=normal") or b"").splitlines()
-        diff = _git(top, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD") or b"" if commit else b""
+        harmless = _harmless(place, top)
+        if harmless is None:
+            continue
+        commit = _git(top, harmless, "rev-parse", "--verify", "-q", "HEAD")
+        # Below a submodule git starts another git, by the submodule's own settings: each is asked for itself.
+        listed = _git(top, harmless, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
+        status = (listed or b"").splitlines()
+        words = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "HEAD")
+        diff = _git(top, harmless, *words) or b"" if commit else b""
         file = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "working-folder") + ".diff" if diff else ""
         if diff:
             diffs[file] = diff[:DIFF_BYTES].decode("utf-8", "replace")
@@ -105,7 +121,43 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
             "diff_bytes": len(diff),
             "diff_sha256": hashlib.sha256(diff).hexdigest() if diff else "",
         }
+        left += reversed([(f"{name}/{module}".lstrip("/"), str(Path(top, module))) for module in _submodules(top)])
     return list(found.values()), diffs
+
+
+def _harmless(place: str, top: str) -> tuple[str, ...] | None:
+    """Options with which git carries out no filter that only the repository itself names, on `status` and `diff`.
+
+    None where that cannot be promised, or where the working tree is not the one that `place` lies in: its settings can
+    name any folder of this machine.
+    """
+    said = _git(place, (), "config", "--list", "--show-scope", "-z")
+    if said is None:  # git before 2.26 does not know whose a setting is
+        plain = _git(place, (), "config", "--list", "-z")
+        said = None if plain is None else b"".join(b"local\0" + line + b"\0" for line in plain.split(b"\0")[:-1])
+    if said is None or _git(place, (), "rev-parse", "--absolute-git-dir") != _git(
+        top, (), "rev-parse", "--absolute-git-dir"
+    ):
+        return None
+    parts = said.decode("utf-8", "replace").split("\0")
+    own = {
+        line.partition("\n")[0] for scope, line in zip(parts[::2], parts[1::2], strict=False) if scope in _OWN_SCOPES
+    }
+    filters = {key[len("filter.") :].rpartition(".")[0] for key in own if key.startswith("filter.")}
+    if len(filters) > MOST_FILTERS or not all(re.fullmatch(r"[\w./ -]+", name, re.ASCII) for name in filters):
+        return None
+    settings = ("clean=", "smudge=", "process=", "required=false")
+    return tuple(word for name in sorted(filters) for it in settings for word in ("-c", f"filter.{name}.{it}"))
+
+
+def _submodules(top: str) -> list[str]:
+    """The folders below `top` that its `.gitmodules` names and that are there."""
+    said = _git(top, (), "config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+    folders = [entry.decode("utf-8", "replace").partition("\n")[2] for entry in (said or b"").split(b"\0")]
+    inside = Path(top).resolve()
+    return [
+        it for it in folders if it and Path(top, it, ".git").exists() and Path(top, it).resolve().is_relative_to(inside)
+    ]
 
 
 def _sources(words: list[str]) -> Iterator[tuple[str, str]]:
@@ -146,11 +198,12 @@ def _digest(files: list[Path]) -> str:
     return found.hexdigest()
 
 
-def _git(place: str, *words: str) -> bytes | None:
+def _git(place: str, options: tuple[str, ...], *words: str) -> bytes | None:
     """What git says of `place`; None where it fails, is not there, or takes too long."""
-    argv = ["git", "-C", place, "-c", "core.fsmonitor=false", *words]
+    argv = [*_GIT, "-C", place, *options, *words]
+    environ = {**os.environ, **_QUIET, **_UNFETCHED}
     with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(argv, capture_output=True, env={**os.environ, **_QUIET}, timeout=GIT_S, check=False)
+        done = subprocess.run(argv, capture_output=True, env=environ, timeout=GIT_S, check=False)
         return done.stdout if done.returncode == 0 else None
     return None
 

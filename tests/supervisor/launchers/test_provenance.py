@@ -167,6 +167,63 @@ def test_the_probe_writes_nothing_and_needs_nothing_of_ours(work: Path) -> None:
     assert index.stat().st_mtime_ns == before
 
 
+def probed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The repositories that the probe finds in `folder`, and their changes by file name."""
+    words = [sys.executable, "-P", provenance_probe.__file__]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)
+    repositories = [it for it in said["provenance"]["repositories"] if Path(it["path"]) != REPOSITORY]
+    return repositories, {it["diff_file"]: said["diffs"][it["diff_file"]] for it in repositories if it["diff_file"]}
+
+
+def test_settings_of_a_repository_start_nothing(work: Path, tmp_path: Path) -> None:
+    """Filters, monitors and drivers that came with somebody's folder, or with its submodule, and a remote that is asked
+    for what a partial clone lacks: changes are recorded, and no command is carried out.
+    """
+    started = tmp_path / "started"
+    (work / "inner").mkdir()
+    git(work / "inner", "init", "-q")
+    (work / "inner" / "data.txt").write_text("one\n", encoding="ascii")
+    git(work / "inner", "add", "data.txt")
+    git(work / "inner", "commit", "-qm", "inner")
+    (work / ".gitmodules").write_text('[submodule "inner"]\npath = inner\nurl = elsewhere\n', encoding="ascii")
+    git(work, "add", "inner", ".gitmodules")
+    git(work, "commit", "-qam", "second")
+    (work / "inner" / "data.txt").write_text("two\n", encoding="ascii")
+    (work / "train.py").write_text("rate = 3\n", encoding="ascii")
+    for folder in (work, work / "inner"):
+        (folder / ".git" / "info" / "attributes").write_text(
+            "* filter=one diff=one\n*.txt filter=two\n", encoding="ascii"
+        )
+        for key in (
+            "filter.one.process", "filter.two.clean", "core.fsmonitor", "core.pager", "diff.external",
+            "diff.one.textconv", "diff.one.command", "core.sshCommand", "remote.origin.uploadpack",
+        ):  # fmt: skip
+            git(folder, "config", key, f"sh -c 'echo {key} >> {started}; cat'")
+    repositories, diffs = probed(work)
+    assert not started.exists(), started.read_text()
+    assert [(it["name"], it["changed"]) for it in repositories] == [("", 1), ("inner", 1)]
+    assert "+rate = 3" in diffs["working-folder.diff"]
+    assert "+two" in diffs["inner.diff"]
+    git(work, "config", "extensions.partialClone", "origin")
+    git(work, "config", "remote.origin.promisor", "true")
+    git(work, "config", "remote.origin.url", str(work / "inner"))
+    blob = git(work, "rev-parse", "HEAD:train.py")
+    (work / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    probed(work)
+    assert not started.exists(), started.read_text()
+
+
+def test_a_repository_names_no_other_folder(work: Path, tmp_path: Path) -> None:
+    """One whose settings say that its working tree is the home folder is not asked what has changed there."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "train.py").write_text("secret = 1\n", encoding="ascii")
+    git(work, "config", "core.worktree", str(tmp_path / "private"))
+    assert probed(work) == ([], {})
+    git(work, "config", "--unset", "core.worktree")
+    assert len(probed(work)[0]) == 1
+
+
 def test_large_changes_are_cut_and_their_digest_is_of_all(work: Path) -> None:
     """A working tree with megabytes of changes does not fill the run directory."""
     (work / "train.py").write_text("x = 1\n" * 400_000, encoding="ascii")
