@@ -57,6 +57,16 @@ def read_given(path: Path | str, most: int) -> bytes:
     return _read(*_given(path), path, most)
 
 
+def open_named(path: Path | str) -> int:
+    """A file that a person named, which may be a link and anybody's, for reading and for the caller to close.
+
+    Raises `OSError`, at once, for what is no plain file, or next to nothing but holes.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    _checked(descriptor, path, anybodys=True)
+    return descriptor
+
+
 def open_to_append(path: Path | str) -> int:
     """`path` for reading and appending, made (0600) where it is missing. Raises `OSError` as `open_to_lock` does."""
     return _owned(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -171,8 +181,8 @@ def _emptied(folder: int) -> list[str]:
 def _given(path: Path | str) -> tuple[int, os.stat_result]:
     if _GROUND.search(os.fspath(path)) is not None:
         return open_plain(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    return descriptor, _checked(descriptor, path, anybodys=True)
+    descriptor = open_named(path)
+    return descriptor, os.fstat(descriptor)
 
 
 def _open_there(path: Path | str) -> int:

@@ -97,7 +97,7 @@ class ScreenServer:
         navigates = headers.get("Sec-Fetch-Mode") == "navigate"
         if origin not in (None, f"http://{host}") or not (navigates or headers.get("Sec-Fetch-Site", "none") in _OURS):
             return _refusal("another page asked for this: open the address that `mission-tui serve` printed")
-        given = request.path.split("/", 2)[1]
+        given = request.path.partition("/")[2].partition("/")[0]
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode()):
             return _refusal(
                 "the address lacks its token: open it as `mission-tui serve` printed it, to the last letter"

@@ -19,8 +19,6 @@ EXCEPTIONS = {
     "records/files/atomic.py": "files without a name, and the folder of this process's own descriptors",
     "records/runs_roots.py": "files of the kernel, and of this user's own state folder",
     "records/tuning_files.py": KERNEL,
-    "records/logs/monitors.py": FOREIGN,
-    "records/logs/table.py": FOREIGN,
     "records/logs/read.py": FOREIGN,
     "records/sb3_run/normalizer_file.py": FOREIGN,
     "records/sb3_run/settings.py": FOREIGN,

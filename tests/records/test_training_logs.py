@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.files.lines import encode_line
+from mission_tui.records.logs.find import read_any
 from mission_tui.records.logs.log import LogError, TrainingLog
 from mission_tui.records.logs.read import read_log
 from mission_tui.records.runs.spec_file import write_spec
@@ -225,6 +227,39 @@ def test_what_is_no_log_is_refused_by_name(tmp_path: Path, name: str, data: byte
         read_log(path)
     assert str(caught.value).startswith(f"{path}: {said}")
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("progress.csv", HEAD + "1,2,3\n"),
+        ("progress.json", '{"time/total_timesteps": 1, "train/approx_kl": 0.1}\n'),
+        ("monitor.csv", '#{"t_start": 1.0}\nr,l,t\n1,2,3\n'),
+        ("events.out.tfevents.1", ""),
+    ],
+)
+def test_a_file_of_holes_is_refused_at_once(tmp_path: Path, name: str, head: str) -> None:
+    """A log that goes on for a terabyte costs nobody anything to make, and nobody reads it."""
+    (tmp_path / name).write_text(head, encoding="ascii")
+    os.truncate(tmp_path / name, 1 << 40)
+    # A monitor is known by its first lines, which are not looked at then.
+    with pytest.raises(LogError, match=r"nearly all of them are holes|is not a training log"):
+        read_any(tmp_path / name)
+
+
+def test_a_line_that_no_log_has_is_not_held_in_memory(tmp_path: Path) -> None:
+    """A compressed file of some kilobytes can be a line of gigabytes, or as many lines; a table can have one too."""
+    path = tmp_path / "it.jsonl.gz"
+    path.write_bytes(gzip.compress(b"1" * (2 << 20)))
+    with pytest.raises(LogError, match="a line of more than 1 MiB"):
+        read_any(path)
+    path.write_bytes(gzip.compress(b"x" * (1 << 19) + b"\n") * 520)
+    with pytest.raises(LogError, match="grows to more than 256 MiB"):
+        read_any(path)
+    for name, head in (("progress.csv", HEAD), ("progress.json", '{"a": 1}\n'), ("monitor.csv", "r,l,t\n")):
+        (tmp_path / name).write_text(head + "1" * (2 << 20) + "\n", encoding="ascii")
+        with pytest.raises(LogError, match="a line of more than 1 MiB"):
+            read_any(tmp_path / name)
 
 
 def test_absent_files_and_folders_without_a_log_are_refused(tmp_path: Path) -> None:

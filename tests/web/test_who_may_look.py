@@ -54,6 +54,17 @@ async def test_without_the_token_there_is_nothing(served: Served, client: aiohtt
         assert said[1].startswith("mission-tui: the address lacks its token")
 
 
+async def test_a_request_without_a_path_is_refused_like_any_other(served: Served) -> None:
+    """`OPTIONS *` names no path at all."""
+    host, port = served.base.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"OPTIONS * HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+    said = (await reader.read()).decode()
+    writer.close()
+    assert said.startswith("HTTP/1.1 403"), said
+    assert "the address lacks its token" in said
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "10.0.0.1:{port}", ""]

@@ -5,6 +5,7 @@ Reading them needs the `tensorboard` extra, which is imported only when there is
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import install_words
 from mission_tui.fleet.events.metrics import Episodes, mean_value
+from mission_tui.plain_files import open_named
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
 from mission_tui.records.logs.read import log_of_rows
 
@@ -90,6 +92,8 @@ def _steps(path: Path, words: dict[str, str], damage: list[str]) -> Iterator[Ste
     step: Step | None = None
     read_bytes = 0
     try:
+        # The loader would make room for whatever length an event says, and there are holes of any.
+        os.close(open_named(path))
         size = path.stat().st_size
         for record in RawEventFileLoader(str(path)).Load():
             read_bytes += _FRAME_BYTES + len(record)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
@@ -28,8 +29,25 @@ _OFF_THE_LINE = 0.02
 _COMMON = 0.1
 
 
+_LONGEST_LINE = 1 << 20
+
+Text = TypeVar("Text", str, bytes, covariant=True)
+
+
 class LogError(UsageError):
     """A file that was named as a training log cannot be read as one."""
+
+
+class _Lines(Protocol[Text]):
+    def readline(self, size: int, /) -> Text: ...
+
+
+def lines_of(file: _Lines[Text], path: Path) -> Iterator[Text]:
+    """The lines of `file`, which is that at `path`. Raises `LogError` for one so long that no log has it."""
+    while line := file.readline(_LONGEST_LINE + 1):
+        if len(line) > _LONGEST_LINE:
+            raise LogError(f"{path}: is not a training log: it has a line of more than {_LONGEST_LINE >> 20} MiB")
+        yield line
 
 
 class TableRow(Struct, frozen=True):

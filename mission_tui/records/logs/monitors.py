@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import Episodes, UpdateDone, mean_value, spoken
 from mission_tui.fleet.health import Settings
-from mission_tui.records.logs.log import LogError, TrainingLog
+from mission_tui.plain_files import open_named
+from mission_tui.records.logs.log import LogError, TrainingLog, lines_of
 
 SAMPLED = 256
 WINDOW = 100
@@ -47,7 +49,7 @@ class Ended(Struct, frozen=True, order=True):
 def read_monitors(paths: Iterable[Path]) -> list[Ended]:
     """The episodes in all files, in the order of their ends; lines that are none, or not whole, are passed over.
 
-    Raises `OSError`.
+    Raises `OSError`, and `LogError` for what no log has.
     """
     episodes = sorted(episode for path in paths for episode in _read(path))
     steps = 0
@@ -71,7 +73,7 @@ def monitor_files(path: Path) -> list[Path]:
     if not path.is_file():
         return []
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with os.fdopen(open_named(path), encoding="utf-8", errors="replace") as file:
             head = [file.readline(_HEAD_CHARACTERS) for _ in range(2)]
     except OSError:
         return []
@@ -100,15 +102,17 @@ def _columns(lines: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _read(path: Path) -> list[Ended]:
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    started = _started(lines[0])
+    with os.fdopen(open_named(path), encoding="utf-8", errors="replace") as file:
+        lines = list(lines_of(file, path))
+    started = _started(lines[0] if lines else "")
     columns, first = _columns(lines[:2])
     if not columns:
         return []
     places = [columns.index(name) for name in ("t", "r", "l")]
     episodes = []
-    # What follows the last newline is not whole yet.
-    for line in lines[first:-1]:
+    for line in lines[first:]:
+        if not line.endswith("\n"):
+            break  # it is not whole yet
         cells = line.strip().split(",")
         try:
             t, r, length = (float(cells[place]) for place in places)

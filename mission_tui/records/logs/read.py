@@ -6,6 +6,7 @@ Our own recordings are run directories, a `metrics.jsonl`, and compressed traces
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.plain_files import open_named
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, settings_in
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, lines_of, settings_in
 from mission_tui.records.logs.table import is_header, log_interval, read_csv, read_json, updates_of
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
@@ -31,6 +33,8 @@ KNOWN_FORMATS = (
 _NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
 TABLES = ("progress.csv", "progress.json")
 _SNIFFED_BYTES = 65_536
+MOST_TRACE_BYTES = 256 << 20
+"""Of a trace that is unpacked; a file of a thousandth of that can say it has more."""
 _RECORD = msgspec.json.Decoder(MetricRecord)
 _SPEC = b'{"kind":"spec"'
 _RECORDS = tuple(b'{"kind":"%s"' % kind for kind in (b"start", b"update", b"checkpoint", b"evaluation", b"set", b"end"))
@@ -133,16 +137,27 @@ def read_trace(path: Path) -> TrainingLog:
     own: dict[int, Spec] = {}
     records: list[MetricRecord] = []
     try:
-        with gzip.open(path, "rb") as lines:
-            for line in lines:
-                if line.startswith(_SPEC):
-                    head = msgspec.json.decode(line)
-                    own[head["attempt"]] = from_tables(head["spec"], str(path))
-                elif line.startswith(_RECORDS):
-                    records.append(_RECORD.decode(line))
+        for line in _unpacked(path):
+            if line.startswith(_SPEC):
+                head = msgspec.json.decode(line)
+                own[head["attempt"]] = from_tables(head["spec"], str(path))
+            elif line.startswith(_RECORDS):
+                records.append(_RECORD.decode(line))
         specs = {record.attempt: own.get(record.attempt, own[1]) for record in records}
+    except LogError:
+        raise
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError, KeyError, TypeError, MissionError) as error:
         raise LogError(f"{path}: is not a recorded trace: {error!r:.200}") from None
     if not (own or records):
         raise LogError(f"{path}: is compressed, and no recorded trace; decompress it first, such as with gunzip -k")
     return TrainingLog(path, tuple(records), Settings(), specs)
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    left = MOST_TRACE_BYTES
+    with os.fdopen(open_named(path), "rb") as packed, gzip.GzipFile(fileobj=packed) as file:
+        for line in lines_of(file, path):
+            left -= len(line)
+            if left < 0:
+                raise LogError(f"{path}: grows to more than {MOST_TRACE_BYTES >> 20} MiB, so it is not read")
+            yield line

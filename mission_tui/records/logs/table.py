@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,8 @@ import msgspec
 from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import UpdateDone, spoken
-from mission_tui.records.logs.log import LogError, TableRow
+from mission_tui.plain_files import open_named
+from mission_tui.records.logs.log import LogError, TableRow, lines_of
 
 LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
@@ -176,8 +178,8 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
 
 def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
     columns: list[str] = []
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        lines = csv.reader(line.replace("\0", "") for line in file)
+    with os.fdopen(open_named(path), encoding="utf-8", errors="replace", newline="") as file:
+        lines = csv.reader(line.replace("\0", "") for line in lines_of(file, path))
         while (cells := _next(lines, path)) is not None:
             if is_header(cells):
                 columns = _names(cells)
@@ -203,8 +205,8 @@ def read_json(path: Path, damage: list[str]) -> Iterator[TableRow]:
 
 
 def _lines_of_json(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
-    with path.open("rb") as file:
-        for line_number, line in enumerate(file, 1):
+    with os.fdopen(open_named(path), "rb") as file:
+        for line_number, line in enumerate(lines_of(file, path), 1):
             if not line.strip():
                 continue
             try:
