@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import selectors
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +32,8 @@ BEST = "best"
 _SSH_FAILED, _NOT_FOUND = 255, 127
 _ANSWER_S = 45.0
 """Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
+_ANSWER_BYTES = 64 << 20
+_READ_BYTES = 1 << 16
 _MOST_AT_ONCE = 16
 
 
@@ -142,17 +146,58 @@ def _answers(hosts: Mapping[str, Host | None], words: Sequence[str]) -> dict[str
 
 def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
     try:
-        done = subprocess.run(
-            _argv(host, words), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_ANSWER_S
-        )
+        returned, out, error_out = _heard(_argv(host, words))
     except subprocess.TimeoutExpired:
         return _Answer(EX_UNAVAILABLE, b"", f"no answer within {_ANSWER_S:.0f} s")
     except OSError as error:
         return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
-    said = done.stderr.decode("utf-8", "replace")
-    why = advice(said, host or Host(HERE, HERE)) or f"exit code {done.returncode}, without a word"
-    code = EX_UNAVAILABLE if done.returncode == _SSH_FAILED else done.returncode
-    return _Answer(code, done.stdout, "" if code == 0 else why)
+    except _TooMuchError:
+        return _Answer(EX_UNAVAILABLE, b"", f"it says more than {_ANSWER_BYTES >> 20} MiB, and was not heard out")
+    why = (
+        advice(error_out.decode("utf-8", "replace"), host or Host(HERE, HERE))
+        or f"exit code {returned}, without a word"
+    )
+    code = EX_UNAVAILABLE if returned == _SSH_FAILED else returned
+    return _Answer(code, out, "" if code == 0 else why)
+
+
+class _TooMuchError(Exception):
+    """What no answer has: another machine may say things without end."""
+
+
+def _heard(argv: Sequence[str]) -> tuple[int, bytes, bytes]:
+    """Exit code, stdout and stderr of a command. Raises `OSError`, `TimeoutExpired` and `_TooMuchError`."""
+    deadline = time.monotonic() + _ANSWER_S
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as child:
+        try:
+            out, error_out = _read_both(child, deadline)
+            code = child.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException:
+            child.kill()
+            raise
+        return code, out, error_out
+
+
+def _read_both(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
+    assert child.stdout is not None
+    assert child.stderr is not None
+    said = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
+    with selectors.DefaultSelector() as streams:
+        for descriptor in said:
+            streams.register(descriptor, selectors.EVENT_READ)
+        while streams.get_map():
+            ready = streams.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise subprocess.TimeoutExpired(child.args, _ANSWER_S)
+            for key, _ in ready:
+                if not (data := os.read(key.fd, _READ_BYTES)):
+                    streams.unregister(key.fd)
+                said[key.fd] += data
+            if sum(map(len, said.values())) > _ANSWER_BYTES:
+                raise _TooMuchError
+    out, error_out = map(bytes, said.values())
+    return out, error_out
 
 
 def _status(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:

@@ -120,6 +120,20 @@ def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far:
     assert "Connection refused" in gpu1["error"]
 
 
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_machine_that_talks_without_end_is_not_heard_out(quick: Shell, stream: str) -> None:
+    """On either stream; the others are shown, and its words fill no memory."""
+    script = quick.cwd / "endless"
+    script.write_text(f"#!/bin/sh\nexec cat /dev/zero >&{stream}\n", encoding="ascii")
+    script.chmod(0o700)
+    quick.environ["MISSION_TUI_SSH"] = str(script)
+    found = quick.typed("--host", "here", "--host", "gpu9", "status", "--json")
+    assert found.returncode == EX_UNAVAILABLE
+    here, endless = json.loads(found.stdout)["hosts"]
+    assert here["status"]["runs"] == []
+    assert endless == {"host": "gpu9", "status": None, "error": "it says more than 64 MiB, and was not heard out"}
+
+
 def test_what_cannot_be_asked_of_several_machines_is_refused(quick: Shell) -> None:
     """Before any of them is reached for."""
     for words, said in (
