@@ -5,16 +5,27 @@ What is said on a connection is not known here. A conversation that fails affect
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from mission_tui.errors import EX_UNAVAILABLE
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import Refused
-from mission_tui.ipc.sockets import LineReader, MalformedError, bind, encode, is_private, peer, prepare_socket_dir
+from mission_tui.ipc.sockets import (
+    BACKLOG,
+    LineReader,
+    MalformedError,
+    bind,
+    encode,
+    is_private,
+    peer,
+    prepare_socket_dir,
+)
 
 CONNECTION_LIMIT = 128
 HELLO_S = 5.0
@@ -26,6 +37,23 @@ READ_BYTES = 1 << 16
 log = logging.getLogger(__name__)
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+_WITHOUT_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SAID_AGAIN_S = 60.0
+_said: dict[int, float] = {}
+
+
+def _say_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As asyncio does it, but that nobody can be accepted, which is tried each second, is said once a minute."""
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in _WITHOUT_ROOM and "socket" in context):
+        loop.default_exception_handler(context)
+        return
+    now = loop.time()
+    if now - _said.get(error.errno, -_SAID_AGAIN_S) >= _SAID_AGAIN_S:
+        _said[error.errno] = now
+        log.error("who connects is not answered: %s; it is tried again each second", error.strerror)
 
 
 class Listener:
@@ -44,7 +72,11 @@ class Listener:
         prepare_socket_dir(self.path.parent)
         bound = bind(self.path)
         self._inode = self.path.lstat().st_ino
-        self._server = await asyncio.start_unix_server(self._accepted, sock=bound)
+        asyncio.get_running_loop().set_exception_handler(_say_error)
+        # asyncio takes as many at a time as may wait, and where no descriptor is left it fails as often: a hundred times a
+        # second, each with a traceback.
+        self._server = await asyncio.start_unix_server(self._accepted, sock=bound, backlog=1)
+        bound.listen(BACKLOG)
 
     async def restore(self) -> bool:
         """Bind anew if the socket or its folder was removed, replaced or opened to others; connections go on.

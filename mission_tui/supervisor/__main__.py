@@ -98,12 +98,12 @@ def main() -> int:
     # What we make is for this user alone, whoever started us; a run's own umask comes with its order.
     os.umask(0o077)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    take_fixed_limits()
     _return_large_blocks()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # A script that starts us in its background has us ignore it, and a keeper would not hear a kill while it starts.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     try:
+        take_fixed_limits()
         with storing(root, "use"):
             check_private(root)
             make_folder(supervisor_dir(root))

@@ -116,3 +116,16 @@ def test_limits_are_captured_without_setting_any() -> None:
     assert found.umask == before[1]
     assert found.rlimits["nofile"] == before[2]["RLIMIT_NOFILE"]
     assert (os.sched_getaffinity(0), umask_of(os.getpid()), limits_of(os.getpid())) == before
+
+
+def test_a_supervisor_that_could_answer_nobody_says_so_and_leaves() -> None:
+    """With ten open files none is left for whoever asks, and one that stayed would keep every other from starting."""
+    script = (
+        "import resource\n"
+        "from mission_tui.supervisor.host.own_limits import take_fixed_limits\n"
+        "resource.setrlimit = lambda *_: None\n"
+        "resource.getrlimit = lambda _: (10, 10)\n"
+        "take_fixed_limits()\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=False)
+    assert "only 10 files may be open here (ulimit -Hn), and a supervisor needs 64" in done.stderr

@@ -6,6 +6,7 @@ import array
 import asyncio
 import gc
 import os
+import resource
 import shutil
 import socket
 import stat
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui import __version__
+from mission_tui.ipc import listener as listener_module
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import (
     OPERATOR_LINE_BYTES,
@@ -42,6 +44,33 @@ async def test_hello_is_answered_with_welcome(tmp_path: Path) -> None:
         assert await wire.hear() == Welcome(
             re=5, protocol=PROTOCOL, version=__version__, pid=os.getpid(), runs_root=root, changes=True
         )
+
+
+async def test_without_descriptors_it_is_said_once_and_not_a_hundred_times_a_second(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor without a descriptor for whoever connects fills no disk with that, and answers once it has one."""
+    monkeypatch.setattr(listener_module, "_said", {})
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with served(tmp_path) as (_, listener):
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+        spare = os.dup(0)
+        os.close(spare)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (spare, usual[1]))
+            for client in waiting:
+                client.connect(str(listener.path))
+            await asyncio.sleep(1.3)  # it is tried again each second, and is to be quiet about that
+            assert [record.getMessage() for record in caplog.records] == [
+                "who connects is not answered: Too many open files; it is tried again each second"
+            ]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+            for client in waiting:
+                client.close()
+        async with Wire.to(listener.path) as wire:
+            wire.say(Hello(id=5, protocol=PROTOCOL, version="9"))
+            assert isinstance(await wire.hear(), Welcome)
 
 
 async def test_other_protocol_is_refused_with_a_remedy(tmp_path: Path) -> None:

@@ -12,18 +12,24 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from mission_tui.errors import UsageError
 from mission_tui.fleet.process_limits import UNLIMITED, ProcessLimits, cores_in, shortfalls
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.captured import SCHEDULERS, captured_limits
 
 STACK_BYTES = 8 << 20
+LEAST_FILES = 64
+"""Open files with which a supervisor of a few runs can work; with ten it has none left for whoever asks."""
 _AS_THEY_ARE = frozenset({"RLIMIT_STACK", "RLIMIT_CORE", "RLIMIT_OFILE", "RLIMIT_RTTIME"})
 _REMEDY = "`mission-tui supervisor stop`, then launch from this shell: runs go on"
 _own: list[ProcessLimits] = []
 
 
 def take_fixed_limits() -> None:
-    """All cores, no niceness, every limit as high as it may be, files for us alone. What is refused stays as it is."""
+    """All cores, no niceness, every limit as high as it may be, files for us alone. What is refused stays as it is.
+
+    Raises `UsageError` where too few files may be open to answer anybody.
+    """
     os.umask(0o077)
     with suppress(OSError):
         known = max(os.sysconf("SC_NPROCESSORS_CONF"), *os.sched_getaffinity(0))
@@ -46,6 +52,12 @@ def take_fixed_limits() -> None:
         soft = STACK_BYTES if hard == UNLIMITED else min(STACK_BYTES, hard)
         resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
     _own[:] = [captured_limits()]
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < LEAST_FILES:
+        raise UsageError(
+            f"only {files} files may be open here (ulimit -Hn), and a supervisor needs {LEAST_FILES}: "
+            "start it from a shell that may have more"
+        )
 
 
 def _raise_limit(number: int) -> None:
