@@ -73,7 +73,7 @@ class Listener:
         bound = bind(self.path)
         self._inode = self.path.lstat().st_ino
         asyncio.get_running_loop().set_exception_handler(_say_error)
-        # asyncio takes as many at a time as may wait, and where no descriptor is left it fails as often: a hundred times a
+        # asyncio takes as many at a time as may wait, and fails as often where no descriptor is left: a hundred times a
         # second, each with a traceback.
         self._server = await asyncio.start_unix_server(self._accepted, sock=bound, backlog=1)
         bound.listen(BACKLOG)
