@@ -21,6 +21,9 @@ from mission_tui.fleet.text import clean
 
 CAUSE_CHARACTERS = 400
 _HEAD = re.compile(r"^Fatal Python error: ", re.MULTILINE)
+_GUILTY = re.compile(r"^Current thread .*$", re.MULTILINE)
+_STACK_END = re.compile(r"\n\s*\n")
+_FAULTS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _FRAME = re.compile(r'^\s+File "([^"<]+)", line (\d+) in ', re.MULTILINE)
 _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)")
 
@@ -162,7 +165,9 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
     if facts.oom_killed:
         return Failed("oom", f"the kernel ended it for lack of memory{said}", checkpoint, facts.signal)
     if facts.signal is not None:
-        return Failed("crash", f"ended by {_signal_name(facts.signal)}{said}", checkpoint, facts.signal)
+        place = faulting_line(facts.last_output) if facts.signal in _FAULTS else None
+        where = f", at {clean(place)}" if place else ""
+        return Failed("crash", f"ended by {_signal_name(facts.signal)}{said}{where}", checkpoint, facts.signal)
     if facts.code == EX_CONFIG:
         return Failed("config", last_line or "its settings cannot be used; its log says more", checkpoint)
     if facts.code == 0:
@@ -197,9 +202,17 @@ def _sentence(text: str, otherwise: str) -> str:
 def faulting_line(said: str) -> str | None:
     """``/home/ada/lab/my_env.py:3``: the innermost line of the last fatal error in `said`, if there is one.
 
+    Of all threads the one counts that the error hit; the head may be cut off before it, because the others come first.
     Python's own library is blamed only where nobody else is there: `ctypes` crashes for others.
     """
-    heads = list(_HEAD.finditer(said))
-    frames = list(_FRAME.finditer(said, heads[-1].end())) if heads else []
+    head = next(reversed([*_HEAD.finditer(said)]), None)
+    guilty = next(reversed([*_GUILTY.finditer(said, head.end() if head else 0)]), None)
+    if guilty is not None:
+        stack = _STACK_END.split(said[guilty.end() :], maxsplit=1)[0]
+    elif head is not None:
+        stack = said[head.end() :]
+    else:
+        return None
+    frames = list(_FRAME.finditer(stack))
     blamed = next((frame for frame in frames if not _STANDARD_LIBRARY.search(frame[1])), next(iter(frames), None))
     return None if blamed is None else f"{blamed[1]}:{blamed[2]}"

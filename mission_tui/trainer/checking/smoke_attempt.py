@@ -157,6 +157,9 @@ class SmokeAttempt:
             self._smoke.end("ok", self._said(self._phase))
         if self._updates == 0 or message.phase == "ending":
             self._smoke.begin(*STEPS[message.phase])
+        elif first:
+            # What hangs from here on is not the first update, which is over.
+            self._smoke.say({"doing": "training on, to measure its speed"})
         self._phase = message.phase
 
     def _said(self, phase: Phase) -> str:

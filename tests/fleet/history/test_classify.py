@@ -15,6 +15,10 @@ from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
 
 LAST = "000004096"
 FINAL = "000010240"
+FAULT = (
+    "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
+    '  File "/home/ada/my_env.py", line 3 in step\n'
+)
 
 
 def end(
@@ -157,6 +161,18 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
             Failed("unknown", "exit code 1 after it said it had finished", FINAL),
         ),
         (None, ExitFacts(signal=11), set(), Failed("crash", "ended by SIGSEGV (signal 11)", LAST, 11)),
+        (
+            None,
+            ExitFacts(signal=11, last_output=FAULT),
+            set(),
+            Failed("crash", "ended by SIGSEGV (signal 11), at /home/ada/my_env.py:3", LAST, 11),
+        ),
+        (
+            None,
+            ExitFacts(signal=1, last_output=FAULT),
+            set(),
+            Failed("crash", "ended by SIGHUP (signal 1)", LAST, 1),
+        ),
         (None, ExitFacts(signal=9), {"stop"}, Failed("crash", "ended by SIGKILL (signal 9)", LAST, 9)),
         (None, ExitFacts(signal=63), set(), Failed("crash", "ended by signal 63", LAST, 63)),
         (

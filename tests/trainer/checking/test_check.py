@@ -196,6 +196,20 @@ def test_a_native_module_that_crashes_is_named(tmp_path: Path) -> None:
     assert f"was killed by SIGSEGV, at {tmp_path / 'mine.py'}:3" in steps["imports"]["detail"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(100)
+def test_what_hangs_after_the_first_update_is_named_with_its_line(tmp_path: Path) -> None:
+    """It is not the update that hangs, nor the thread that writes TensorBoard's events."""
+    step = "import time\n        Odd.n = getattr(Odd, 'n', 0) + 1\n        while Odd.n > 200: time.sleep(0.1)\n"
+    module(tmp_path, ENV.replace("STEP", f"{step}        return np.zeros(3, np.float32), 0.0, False, False, {{}}"))
+    env = {"id": "mine:Odd-v0", "n_envs": 1, "vec": "inline"}
+    code, steps, _ = checked(tmp_path, 20, env=env)
+    assert code == 1
+    detail = steps["update"]["detail"]
+    assert detail.startswith("training on, to measure its speed: the process did not come back within 20 s"), steps
+    assert f"at {tmp_path / 'mine.py'}:" in detail
+
+
 def test_what_was_started_meanwhile_is_ended(tmp_path: Path) -> None:
     """Also a process in a session of its own, whose parent has left; the check says that there was one."""
     module(
