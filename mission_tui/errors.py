@@ -61,8 +61,15 @@ class CheckpointError(DamagedError):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """The closest of `choices` as ``; did you mean 'x'?``, or an empty string when nothing is close."""
-    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    close = closest(word, choices)
+    return "" if close is None else f"; did you mean '{close}'?"
+
+
+def closest(word: str, choices: Iterable[str]) -> str | None:
+    """The one of `choices` that `word` is most like, however large or small: `Relu` is `ReLU`, not `RNNCell`."""
+    written = {choice.casefold(): choice for choice in choices}
+    close = difflib.get_close_matches(word.casefold(), list(written), n=1, cutoff=0.5)
+    return written[close[0]] if close else None
 
 
 def raised_by(error: BaseException) -> str:

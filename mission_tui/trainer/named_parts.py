@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui import run_module
-from mission_tui.errors import MissionError, PresetError, install_words, nearest, raised_by
+from mission_tui.errors import MissionError, PresetError, closest, install_words, nearest, raised_by
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, pooled_procgen, today
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
@@ -259,7 +259,19 @@ def _unknown(env_id: str, name: str, registry: Mapping[str, RegisteredEnv]) -> s
         return f"env.id '{env_id}' {said}"
     if (said := today(name, known)) is not None:
         return f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}"
-    return f"env.id '{env_id}' is not a registered environment{nearest(name, known)}"
+    module, close = env_id.rpartition(":")[0], closest(name, known)
+    if close is not None:
+        # Asked for without the module that registers it, it would be unknown as well.
+        hint = f"; did you mean '{f'{module}:{close}' if _is_of(registry[close], module) else close}'?"
+    else:
+        hint = "" if module else f"; one that a module of yours registers is 'module:{name}'"
+    return f"env.id '{env_id}' is not a registered environment{hint}"
+
+
+def _is_of(registered: RegisteredEnv, module: str) -> bool:
+    entry = registered.entry_point
+    where = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+    return module != "" and (where == module or where.startswith(f"{module}."))
 
 
 @dataclass(frozen=True, slots=True)

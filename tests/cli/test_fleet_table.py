@@ -71,6 +71,19 @@ def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:
     assert row(state="ended", outcome="lost", cause="c", rebooted=True).endswith("lost in the reboot; `resume` goes on")
 
 
+def test_an_end_that_nobody_asked_for_says_how_it_came() -> None:
+    """A signal from outside, a stop that it did not obey, and work that was ended with a script; not what was asked."""
+    outside = "terminated by a signal from outside (SIGTERM to its trainer)"
+    assert row(state="ended", outcome="stopped", cause=outside).endswith(outside)
+    late = "did not stop in time and was killed"
+    assert row(state="ended", outcome="killed", cause=late).endswith(late)
+    swept = "exit code 0; a process that it had left running was ended with it"
+    assert row(state="ended", outcome="finished", cause=swept, total_timesteps=None).endswith(swept)
+    assert "by you" not in row(state="ended", outcome="stopped", cause="stopped by you")
+    assert "by you" not in row(state="ended", outcome="killed", cause="killed by you")
+    assert "code" not in row(state="ended", outcome="finished", cause="exit code 0", total_timesteps=None)
+
+
 def test_a_run_that_finished_early_says_why() -> None:
     """Finished at a third is a callback's doing, and is named; one that used up its budget has nothing to explain."""
     early = {"state": "ended", "outcome": "finished", "total_timesteps": 300, "cause": "EvalCallback ended it"}

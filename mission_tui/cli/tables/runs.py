@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _FULL_PERCENT = 90.0
+_EXPECTED = (None, "", "stopped by you", "killed by you", "ended by you before it had begun")
 
 _CHARACTERS = 20_000
 SECTIONS = ("env", "ppo", *OTHERS, "run", "model")
@@ -128,11 +129,20 @@ def _remark(view: RunView, now: float) -> str:
     if view.outcome == "finished" and view.total_timesteps and (share_done(view) or 0.0) < 1.0:
         # A callback ended it early: the remark says why it stopped at, say, 30 %.
         return view.cause or ""
+    if view.state in OVER and _is_surprise(view):
+        return view.cause or ""
     # One that starts waits in the queue of its engine.
     held = view.cause if view.held is not None or view.state in ("queued", "starting") else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
     node = f"on {view.node}" if view.node is not None and view.state not in OVER else ""
     return "; ".join(word for word in (flags, node, gpu, held, *asking[:1], *failed[:2]) if word)
+
+
+def _is_surprise(view: RunView) -> bool:
+    """Whether it ended as no person asked for, or took more with it than they may know."""
+    if view.outcome in ("stopped", "killed"):
+        return view.cause not in _EXPECTED
+    return view.outcome == "finished" and (view.cause or "").startswith("exit code 0;")
 
 
 def provenance_lines(details: DetailsReply) -> Iterator[str]:

@@ -202,7 +202,9 @@ def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) ->
                 untold.discard(view.id)
                 with session.connect() as connection:
                     settings = settings_table(details_of(connection, view.id))
-                board.print_table(f"effective settings of {view.name}", settings)
+                # Of a command nothing is known but the logs that are followed.
+                if settings.rows:
+                    board.print_table(f"effective settings of {view.name}", settings)
         board.show(views, t)
 
     try:

@@ -33,6 +33,7 @@ class ExitFacts(Struct, frozen=True):
 
     `escalated`: a graceful end ran out of time and SIGKILL followed. `last_output` is the tail of the output file.
     `disk_full` says which disk was full when it ended; empty where none was. Its last words may have found no room.
+    `swept` is how many processes outlived it and were killed.
     """
 
     code: int | None = None
@@ -43,6 +44,7 @@ class ExitFacts(Struct, frozen=True):
     start_error: str | None = None
     last_output: str = ""
     disk_full: str = ""
+    swept: int = 0
 
 
 def classify(
@@ -100,9 +102,19 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
         how = f" ({_exit_words(facts)})" if facts.signal != signal.SIGTERM and facts.code != 0 else ""
         return Stopped(checkpoint, f"{_unasked(facts, asked) or 'stopped by you'}{how}")
     if facts.code == 0:
-        return Finished(checkpoint, "exit code 0")
+        return Finished(checkpoint, f"exit code 0{_ended_with_it(facts.swept)}")
     failed = _failed(None, facts, checkpoint)
     return failed if facts.code is None else structs.replace(failed, kind="exit", cause=_exited(facts))
+
+
+def _ended_with_it(swept: int) -> str:
+    """A script that goes on in the background took its leave, and its work was ended: nobody would look for that."""
+    if swept == 0:
+        return ""
+    some = (
+        "a process that it had left running was" if swept == 1 else f"{swept} processes that it had left running were"
+    )
+    return f"; {some} ended with it"
 
 
 def _exit_words(facts: ExitFacts) -> str:

@@ -287,6 +287,7 @@ def exit_facts(ended: ExitRecord | None, disk_full: str = "") -> ExitFacts | Non
         start_error=ended.start_error,
         last_output=ended.last_output,
         disk_full=disk_full,
+        swept=len(ended.swept),
     )
 
 

@@ -45,6 +45,7 @@ def output(lab: RunsRoot, run: str, attempt: int = 1) -> str:
     ("script", "outcome", "kind", "cause"),
     [
         ("echo done", "finished", None, "exit code 0"),
+        ("sleep 600 &", "finished", None, "exit code 0; a process that it had left running was ended with it"),
         ("echo broken; exit 3", "failed", "exit", "exit code 3: broken"),
         ("kill -SEGV $$", "failed", "crash", "ended by SIGSEGV (signal 11)"),
     ],

@@ -86,6 +86,7 @@ def test_bare_names_are_those_of_sb3_and_torch() -> None:
             "key ppo.policy_kwargs.actvation_fn; did you mean 'activation_fn'",
         ),
         ({"policy_kwargs": {"activation_fn": "Rellu"}}, "ppo.policy_kwargs.activation_fn: module 'torch.nn' has no"),
+        ({"policy_kwargs": {"activation_fn": "Relu"}}, "module 'torch.nn' has no 'Relu'; did you mean 'ReLU'?"),
         ({"policy_kwargs": {"activation_fn": "Module.x"}}, "has no 'x'"),
         ({"policy_kwargs": {"activation_fn": "torch:relu"}}, "must be a class derived from torch.nn"),
         ({"policy_kwargs": {"optimizer_class": "AdamV"}}, "did you mean 'Adam"),

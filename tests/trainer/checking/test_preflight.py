@@ -178,6 +178,21 @@ def test_an_old_id_is_answered_with_the_one_that_works_today(env_id: str, said: 
 
 
 @pytest.mark.parametrize(
+    ("env_id", "said"),
+    [
+        ("tests.trainer.probe_envs:Wlak-v0", "; did you mean 'tests.trainer.probe_envs:Walk-v0'?"),
+        ("tests.trainer.probe_envs:cartpole-v1", "; did you mean 'CartPole-v1'?"),
+        ("Zzz-v0", "; one that a module of yours registers is 'module:Zzz-v0'"),
+    ],
+)
+def test_what_is_offered_for_an_unknown_id_can_be_asked_for(env_id: str, said: str) -> None:
+    """With the module where that registers it; where nothing is near, how one of a module is written."""
+    code, answer, _ = preflight({"preset": "p", "env": {"id": env_id}})
+    assert code == 78
+    assert answer["error"] == f"env.id '{env_id}' is not a registered environment{said}"
+
+
+@pytest.mark.parametrize(
     ("env", "said"),
     [
         ({"id": "PongNoFrameskip-v4"}, f"needs the `envs` extra; {install_words('envs')}, and env.imports = "),
