@@ -73,12 +73,16 @@ def closest(word: str, choices: Iterable[str]) -> str | None:
 
 
 def raised_by(error: BaseException) -> str:
-    """``ValueError: boom (my_env.py:12)``: what foreign code raised, and in which of its lines."""
+    """``ValueError: boom (my_env.py:12)``: what foreign code raised, and in which of its lines.
+
+    Many raise `NotImplementedError` without a word.
+    """
     import traceback  # nobody who only names errors pays for it
 
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    said = f": {error}" if str(error) else ""
+    return f"{type(error).__name__}{said}{place}"
 
 
 def install_words(extra: str) -> str:

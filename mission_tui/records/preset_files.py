@@ -86,6 +86,8 @@ def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
     zoo = find_zoo_presets(dirs) if name.startswith(ZOO) else {}
     if name in zoo:
         return zoo[name]
+    if (renamed := next((preset for preset in found.values() if preset.path.stem == name), None)) is not None:
+        raise UsageError(f"no preset '{name}': {renamed.path} has name = '{renamed.name}', and is called that")
     known = f"known are {', '.join(sorted(found))}" if found else f"no preset files in {', '.join(map(str, dirs))}"
     if zoo:
         known = "mission-tui presets --zoo lists those of the RL zoo"
@@ -103,7 +105,12 @@ def base_of(preset: PresetFile, name: str, dirs: Sequence[Path]) -> PresetFile:
     if name == preset.name:
         own = preset.path.parent.resolve()
         dirs = dirs[next((at for at, folder in enumerate(dirs, 1) if folder.resolve() == own), 0) :]
-    return load_preset(name, dirs)
+    try:
+        return load_preset(name, dirs)
+    except UsageError:
+        if name != preset.name:
+            raise
+        raise UsageError(f"'{name}' is this preset itself, and it hides none of that name") from None
 
 
 def hidden_by(preset: PresetFile, dirs: Sequence[Path]) -> PresetFile | None:

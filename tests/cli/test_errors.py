@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli.terminal_output import exit_code_of
-from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError
+from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError, raised_by
 from tests.shell import Shell
 
 
@@ -120,3 +121,11 @@ import mission_tui.read
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ)
     said = done.stderr.splitlines()[-1]
     assert said.startswith("ImportError: mission_tui.read opens files as only Linux can, and this is darwin: ")
+
+
+def test_what_is_raised_without_a_word_is_named_without_a_colon() -> None:
+    """As `render` of Gymnasium's base class raises it."""
+    with pytest.raises(NotImplementedError) as caught:
+        raise NotImplementedError
+    assert re.fullmatch(r"NotImplementedError \(test_errors\.py:\d+\)", raised_by(caught.value))
+    assert raised_by(ValueError("boom")) == "ValueError: boom"

@@ -429,9 +429,10 @@ def test_a_folder_is_judged_with_all_below_it(capsys: pytest.CaptureFixture[str]
 def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One sentence names it, instead of a sum of nothing alone."""
     (tmp_path / "runs" / "old").mkdir(parents=True)
+    (tmp_path / "runs" / "train.py").write_text("pass\n")
     assert main(["judge", "-r", str(tmp_path / "runs")]) == 2
     said = capsys.readouterr()
-    assert f"{tmp_path / 'runs'}: holds no file, so no log of a training" in said.err
+    assert f"{tmp_path / 'runs'}: holds no log of a training" in said.err
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")

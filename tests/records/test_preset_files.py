@@ -61,7 +61,7 @@ def test_a_preset_that_extends_its_own_name_means_the_one_that_it_hides(
         spec = resolve(preset := load_preset(name, dirs), partial(base_of, preset, dirs=dirs))
         assert (spec.env.id, spec.env.n_envs) == ("CartPole-v1", 3)
     alone = load_preset("alone", dirs)
-    with pytest.raises(PresetError, match=r"alone\.toml: extends: no preset 'alone'"):
+    with pytest.raises(PresetError, match=r"alone\.toml: extends: 'alone' is this preset itself, and it hides"):
         resolve(alone, partial(base_of, alone, dirs=dirs))
 
 
@@ -81,7 +81,7 @@ def test_a_name_in_the_file_counts_before_its_stem(dirs: tuple[Path, Path]) -> N
     """`name` at the top level is what the preset is called."""
     (dirs[0] / "file.toml").write_text(f'name = "called"\n{TINY}')
     assert load_preset("called", dirs).path.stem == "file"
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"no preset 'file': .*/mine/file\.toml has name = 'called'"):
         load_preset("file", dirs)
 
 
@@ -112,12 +112,15 @@ def test_a_set_launches_its_members(dirs: tuple[Path, Path]) -> None:
     (dirs[0] / "both.toml").write_text('launch = ["a", "a"]\n')
     (dirs[0] / "typo.toml").write_text('launch = ["both2"]\n')
     (dirs[0] / "nest.toml").write_text('launch = ["both"]\n')
+    (dirs[0] / "self.toml").write_text('launch = ["self"]\n')
     assert [preset.name for preset in launched_by(load_preset("both", dirs), dirs)] == ["a", "a"]
     assert [preset.name for preset in launched_by(load_preset("a", dirs), dirs)] == ["a"]
     with pytest.raises(PresetError, match=r"typo\.toml: launch: no preset 'both2'; did you mean 'both'"):
         launched_by(load_preset("typo", dirs), dirs)
     with pytest.raises(PresetError, match=r"nest\.toml: launch: 'both' is a set itself"):
         launched_by(load_preset("nest", dirs), dirs)
+    with pytest.raises(PresetError, match=r"self\.toml: launch: 'self' is this preset itself"):
+        launched_by(load_preset("self", dirs), dirs)
 
 
 def test_an_unknown_base_names_the_file_that_extends_it(dirs: tuple[Path, Path]) -> None:

@@ -152,7 +152,7 @@ def _asked(files: Sequence[Path], *, recursive: bool) -> Iterator[tuple[Path, Pa
         for found in logs_below(path):
             yield path, found
         if found is None:
-            yield path, UsageError(f"{path}: holds no file, so no log of a training")
+            yield path, UsageError(f"{path}: holds no log of a training")
 
 
 @dataclass(frozen=True, slots=True)

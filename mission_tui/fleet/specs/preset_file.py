@@ -138,7 +138,9 @@ def _launch(table: Mapping[str, object], place: Place) -> tuple[str, ...]:
     if "launch" not in table:
         return ()
     names = table["launch"]
-    if not isinstance(names, list) or not names:
+    if names == []:
+        raise place.refuse('launch = [] names no preset; give some, such as ["fast", "heavy"]')
+    if not isinstance(names, list):
         raise place.at("launch").misfit(names, 'a list of preset names, such as ["fast", "heavy"]')
     for other in ("extends", "profile", "algo", *TABLES):
         if other in table:

@@ -120,7 +120,7 @@ def test_a_set_has_no_spec_of_its_own() -> None:
         ({"key": 3}, "presets/my.toml: key = 3 must be a digit in quotes"),
         ({"key": "P"}, "presets/my.toml: key = 'P' must be a digit in quotes"),
         ({"name": "../x"}, "presets/my.toml: name = '../x' must be 1 to 64 letters"),
-        ({"launch": []}, "presets/my.toml: launch = a list must be a list of preset names"),
+        ({"launch": []}, "presets/my.toml: launch = [] names no preset; give some, such as"),
         ({"launch": ["a", 3]}, "presets/my.toml: launch[1] = 3 must be 1 to 64 letters"),
         ({"description": 3}, "presets/my.toml: description = 3 must be text in quotes"),
     ],
