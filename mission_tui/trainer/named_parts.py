@@ -259,7 +259,9 @@ def _unknown(env_id: str, name: str, registry: Mapping[str, RegisteredEnv]) -> s
         return f"env.id '{env_id}' {said}"
     if (said := today(name, known)) is not None:
         return f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}"
-    module, close = env_id.rpartition(":")[0], closest(name, known)
+    # A namespace that nobody has is that of a package which is not imported: what sounds alike elsewhere is no help.
+    space = f"{name.rpartition('/')[0]}/".casefold() if "/" in name else ""
+    module, close = env_id.rpartition(":")[0], closest(name, (it for it in known if it.casefold().startswith(space)))
     if close is not None:
         # Asked for without the module that registers it, it would be unknown as well.
         hint = f"; did you mean '{f'{module}:{close}' if _is_of(registry[close], module) else close}'?"

@@ -182,6 +182,7 @@ def test_an_old_id_is_answered_with_the_one_that_works_today(env_id: str, said: 
     [
         ("tests.trainer.probe_envs:Wlak-v0", "; did you mean 'tests.trainer.probe_envs:Walk-v0'?"),
         ("tests.trainer.probe_envs:cartpole-v1", "; did you mean 'CartPole-v1'?"),
+        ("MyGym/Thing-v0", "; one that a module of yours registers is 'module:MyGym/Thing-v0'"),
         ("Zzz-v0", "; one that a module of yours registers is 'module:Zzz-v0'"),
     ],
 )
