@@ -189,10 +189,11 @@ class _Inbox:
 
 
 class Link:
-    """One connection that has said `welcome`; `error` says why it is over."""
+    """One connection that has said `welcome`; `error` says why it is over, `heard_t` when something last arrived."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.error: MissionError | None = None
+        self.heard_t = time.monotonic()
         self.welcome: Welcome
         self._whole: dict[int, FleetSnapshot] = {}
         self._reader = reader
@@ -259,6 +260,7 @@ class Link:
         error: MissionError = ConnectionLostError("the connection to the supervisor was closed")
         try:
             while data := await self._reader.read(RECEIVE_BYTES):
+                self.heard_t = time.monotonic()
                 for line in lines.feed(data):
                     self._hand_out(decode_reply(line))
             error = ConnectionLostError("the supervisor went away")

@@ -13,8 +13,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import msgspec
@@ -26,11 +26,21 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
 from mission_tui.ipc.hosts import Host, advice, ssh_command
-from mission_tui.ipc.replies import Welcome
-from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, FromClient, GetSnapshot, OperatorRequest
+from mission_tui.ipc.replies import Progress, Welcome
+from mission_tui.ipc.requests import (
+    LOOKS,
+    OPERATOR_LINE_BYTES,
+    Answer,
+    AnsweredBy,
+    FromClient,
+    GetSnapshot,
+    OperatorRequest,
+)
 from mission_tui.ipc.sockets import ConnectionLostError, LineReader, MalformedError, decode, encode
 
 HELLO_S = 30.0
+SILENT_S = 15.0
+"""As long as ssh waits for the machine: one that answers it may have a supervisor, or an ssh, that hangs."""
 LEAST_POLL_S = 1.0
 POLL_SHARE = 4.0
 """A snapshot that took a second to arrive is followed by four seconds in which other answers have the line."""
@@ -48,18 +58,60 @@ class BridgedConnection(AsyncConnection):
         super().__init__(Path("/"), readonly=readonly)
         self._host, self._environ = host, environ
         self._bridge: Bridge | None = None
+        self._silent = False
+
+    async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
+        """As of a supervisor of this machine. A line that breaks says why, and that an order may be carried out all the
+        same: its last bytes may be under way.
+        """
+        try:
+            async with aclosing(super().stream(make)) as replies:
+                async for reply in replies:
+                    yield reply
+        except ConnectionLostError as error:
+            undecided = "" if isinstance(make(0), LOOKS) else "; what was asked may be done yet: look once it is back"
+            raise ConnectionLostError(f"{await self._broken()}{undecided}") from error
 
     async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
         """Snapshots at most once a second, and in a fifth of the time of the line."""
         while True:
-            await self._connected()
+            link = await self._connected()
             asked_t = time.monotonic()
-            snapshot = (await self.ask(lambda id_: GetSnapshot(id=id_))).snapshot
+            snapshot = await self._next_snapshot(link)
             took_s = time.monotonic() - asked_t
             yield snapshot
             await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * took_s))
             if not self.connected:  # said at once: to reach for it again may take ten seconds
-                raise ConnectionLostError(f"the line to {self._host.name} broke")
+                raise ConnectionLostError(await self._broken())
+
+    async def _next_snapshot(self, link: Link) -> FleetSnapshot:
+        """Hangs up where nothing at all arrives: a large snapshot on a thin line may take long."""
+        asked_t = time.monotonic()
+        asking = asyncio.create_task(self.ask(lambda id_: GetSnapshot(id=id_)))
+        try:
+            while not asking.done():
+                silent_s = time.monotonic() - max(asked_t, link.heard_t)
+                if silent_s >= SILENT_S:
+                    self._silent = True
+                    asking.cancel()
+                    await self.close()
+                    raise ConnectionLostError(await self._broken())
+                await asyncio.wait({asking}, timeout=SILENT_S - silent_s)
+            return asking.result().snapshot
+        finally:
+            asking.cancel()
+
+    async def _broken(self) -> str:
+        """Why there is no line any more."""
+        bridge = self._bridge
+        if self._silent:
+            why = "nothing comes from its supervisor, though ssh holds the line"
+        elif bridge is None:
+            why = "the line was closed"
+        else:
+            why = await asyncio.to_thread(bridge.why)
+            why = why or ("its supervisor went away" if bridge.in_order else "the line broke")
+        return f"{self._host.name} does not answer: {why}"
 
     async def close(self) -> None:
         """Let go of the other machine."""
@@ -68,6 +120,7 @@ class BridgedConnection(AsyncConnection):
 
     async def _open(self) -> Link:
         self._hang_up()
+        self._silent = False
         bridge = self._bridge = await asyncio.to_thread(
             open_bridge, self._host, self._environ, wake=self._may_wake, readonly=self._readonly
         )
@@ -104,6 +157,11 @@ class Bridge:
         """What ssh, or the bridge at its other end, had to say, as `advice` has it; empty if they were silent."""
         self._over.join(wait_s)
         return advice(self._said.decode("utf-8", "replace"), self._host)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the other end hung up, and not the line."""
+        return self._child.poll() == 0
 
     def end(self) -> None:
         """Let go of the other machine; its supervisor and runs go on."""

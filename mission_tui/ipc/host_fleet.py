@@ -87,6 +87,7 @@ class _KnownMachine:
     def __init__(self) -> None:
         self.snapshot: FleetSnapshot | None = None
         self.runs: tuple[RunView, ...] = ()
+        self.heard_t: float | None = None
         self.lost_t: float | None = None
         self.why = ""
 
@@ -187,7 +188,8 @@ class HostFleet:
                 why = self._sentence(name, error)
             seen.why = why
             if seen.lost_t is None:
-                seen.lost_t = lost_t = self._clock()
+                # A line that hangs is given up a while after the last word.
+                seen.lost_t = lost_t = seen.heard_t or self._clock()
                 seen.runs = tuple(
                     view if view.state in OVER else replace(view, unheard_since=lost_t) for view in seen.runs
                 )
@@ -209,7 +211,7 @@ class HostFleet:
 
     def _take(self, name: str, snapshot: FleetSnapshot) -> None:
         seen = self._seen[name]
-        seen.snapshot, seen.lost_t, seen.why = snapshot, None, ""
+        seen.snapshot, seen.heard_t, seen.lost_t, seen.why = snapshot, self._clock(), None, ""
         seen.runs = tuple(self._called(name, snapshot))
         for view in () if self._same_as(name) else snapshot.runs:
             self._at[view.id] = name

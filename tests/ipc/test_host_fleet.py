@@ -278,6 +278,23 @@ async def test_a_machine_that_is_lost_keeps_its_runs_and_comes_back() -> None:
     assert [view.unheard_since for view in back.runs] == [None, None, None]
 
 
+async def test_a_machine_is_lost_since_its_last_word() -> None:
+    """Not since the line was given up, which is seconds later where it hangs."""
+    now = NOW
+    gpu1 = Machine(seen(run("b")), NoSupervisorError("gpu1 does not answer: Timeout"))
+    hosts = HostFleet(cast("dict[str, AsyncConnection]", {"gpu1": gpu1}), clock=lambda: now)
+    taken = hosts._take
+
+    def take(name: str, snapshot: FleetSnapshot) -> None:
+        nonlocal now
+        taken(name, snapshot)
+        now += 15.0
+
+    hosts._take = take  # type: ignore[method-assign]
+    lost = await looked_at(hosts, lambda it: it.hosts[0].lost_t)
+    assert (lost.hosts[0].lost_t, lost.runs[0].unheard_since) == (NOW, NOW)
+
+
 async def test_where_no_machine_has_answered_the_reasons_are_said() -> None:
     """The screen then shows a banner, as it does without a supervisor."""
     hosts = fleet(gpu1=Machine(NoSupervisorError("gpu1 is down")), gpu2=Machine(NoSupervisorError("gpu2 is down")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
+from mission_tui.ipc import bridge
 from mission_tui.ipc.bridge import BridgedConnection
 from mission_tui.ipc.hosts import Host, host_called, known_hosts, ssh_command
-from mission_tui.ipc.requests import GetLog, GetTrash
-from mission_tui.ipc.sockets import OPERATOR_SOCKET
+from mission_tui.ipc.requests import Act, GetLog, GetTrash
+from mission_tui.ipc.sockets import OPERATOR_SOCKET, ConnectionLostError
 from mission_tui.paths import socket_dir
 from tests.ipc.serving import served, snapshot, until
 
@@ -144,4 +146,38 @@ async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:
         with pytest.raises(NoSupervisorError) as error:
             await connection.ask(lambda id_: GetTrash(id=id_))
         assert said in str(error.value)
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (signal.SIGSTOP, "nothing comes from its supervisor, though ssh holds the line"),
+        (signal.SIGKILL, "the line broke"),
+    ],
+    ids=["hangs", "breaks"],
+)
+async def test_a_line_that_hangs_or_breaks_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: signal.Signals, said: str
+) -> None:
+    """In a sentence; an order that was under way is not said to be refused: it may have arrived."""
+    monkeypatch.setattr(bridge, "SILENT_S", 0.3)
+    script = tmp_path / "ssh.py"
+    script.write_text(THIN_SSH)
+    async with served(tmp_path):
+        words = shlex.join([sys.executable, str(script), str(socket_dir(tmp_path) / OPERATOR_SOCKET)])
+        connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": words})
+        snapshots = connection.watch()
+        await anext(snapshots)
+        assert connection._bridge is not None
+        child = connection._bridge._child
+        child.send_signal(what)
+        order = asyncio.create_task(connection.ask(lambda id_: Act(id=id_, verb="stop", runs=("r",))))
+        with pytest.raises(ConnectionLostError) as error:
+            await anext(snapshots)
+        assert str(error.value) == f"far does not answer: {said}"
+        with pytest.raises(ConnectionLostError) as error:
+            await order
+        assert str(error.value).startswith(f"far does not answer: {said}; what was asked may be done yet")
+        child.send_signal(signal.SIGCONT)
         await connection.close()

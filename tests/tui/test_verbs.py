@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from mission_tui.tui.screens.info_sheets import EvaluationScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.verbs import orders
 from tests.tui.fake_client import evaluation
 from tests.tui.fleets import ENDED, LIVE, a_fleet
 from tests.tui.stage import Stage, staged
@@ -342,6 +346,24 @@ async def test_the_menu_of_several_names_the_run_that_an_action_is_for_alone() -
         await stage.press("space", "space", "x")
         await stage.shows("heavy-3f9a and wide-11c0")
         assert f"{LIVE[2].name} alone: put labels on it" in stage.text()
+
+
+async def test_an_order_that_waits_for_its_answer_is_said_to_be_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over a line that hangs it waits for many seconds; whoever pressed the key sees that it was taken."""
+    monkeypatch.setattr(orders, "LATE_S", 0.0)
+    async with staged() as stage:
+        ask, answered = stage.client.ask, asyncio.Event()
+
+        async def slow(make: Callable[[int], Any]) -> Any:
+            if isinstance(make(0), Act):
+                await answered.wait()
+            return await ask(make)
+
+        monkeypatch.setattr(stage.client, "ask", slow)
+        await stage.press("s")
+        await stage.until(lambda: "stop heavy-3f9a: no answer yet" in stage.toasts())
+        answered.set()
+        await stage.until(lambda: "stop accepted for heavy-3f9a" in stage.toasts())
 
 
 async def test_one_run_that_cannot_go_on_keeps_no_other_from_it() -> None:

@@ -5,6 +5,7 @@ And what all verbs share: which of the chosen runs a verb can apply to, and what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
@@ -15,6 +16,9 @@ from mission_tui.ipc.requests import Act
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.app_context import AppContext
+
+LATE_S = 2.0
+"""An order without an answer for so long is said to be under way: of a line that hangs ssh lets go after 15 s."""
 
 Verb = Callable[[AppContext, tuple[RunView, ...]], Coroutine[Any, Any, None]]
 
@@ -80,7 +84,12 @@ def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tupl
 async def act(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> None:
     """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
     ids = tuple(view.id for view in runs)
-    reply = await app_context.ask(lambda id_: Act(id=id_, verb=cast(ActVerb, verb), runs=ids))
+    late = f"{verb} {names(runs)}{where(runs)}: no answer yet"
+    waiting = asyncio.get_running_loop().call_later(LATE_S, app_context.toast, late)
+    try:
+        reply = await app_context.ask(lambda id_: Act(id=id_, verb=cast(ActVerb, verb), runs=ids))
+    finally:
+        waiting.cancel()
     app_context.toast(f"{verb} accepted for {names(runs)}{where(runs)}")
     app_context.warn(reply.notes)
 
