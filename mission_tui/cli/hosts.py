@@ -11,16 +11,27 @@ import selectors
 import subprocess
 import sys
 import time
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, nearest
 from mission_tui.fleet.text import clean, clean_lines
-from mission_tui.ipc.hosts import ALL, HERE, Host, advice, host_called, known_hosts, ssh_command
+from mission_tui.ipc.hosts import (
+    ALL,
+    HERE,
+    Host,
+    advice,
+    host_called,
+    known_advice,
+    known_hosts,
+    line_broke,
+    ssh_command,
+)
 from mission_tui.paths import hosts_file
 from mission_tui.present.machine_offers import Offer, best
 
@@ -29,7 +40,8 @@ if TYPE_CHECKING:
     from mission_tui.fleet.compare import Side
 
 BEST = "best"
-_SSH_FAILED, _NOT_FOUND = 255, 127
+_SSH_FAILED, _NOT_FOUND, _NO_PROGRAM = 255, 127, 126
+_SAID_BYTES = 4096
 _ANSWER_S = 45.0
 """Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
 _ANSWER_BYTES = 64 << 20
@@ -114,16 +126,44 @@ def _screen(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
 def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     """In this terminal, with its keys."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    code = subprocess.run(_argv(host, words, terminal=terminal), check=False).returncode
-    if host is not None and code == _SSH_FAILED:
-        raise NoSupervisorError(f"{name} was not reached: what ssh says stands above{host.hint}")
-    if host is not None and code == _NOT_FOUND:
-        instead = host.hint or (
-            f": write where it is there into {hosts_file(os.environ)}, "
-            f"[hosts] {name} = {{ssh = '{host.address}', command = '/home/ada/.local/bin/mission-tui'}}"
+    argv = _argv(host, words, terminal=terminal)
+    if host is None:
+        return subprocess.run(argv, check=False).returncode
+    code, said = _run_aloud(argv)
+    helps = known_advice(said, host)
+    if code == _SSH_FAILED and line_broke(said):
+        raise NoSupervisorError(
+            f"the line to {name} broke: what was asked may be done there all the same, and its runs go on; "
+            f"`mission-tui --host {name} status` shows them once it answers"
         )
-        raise NoSupervisorError(f"{host.command[0]} was not found on {name}{instead}")
+    if code == _SSH_FAILED:
+        raise NoSupervisorError(f"{name} was not reached: {helps or f'what ssh says stands above{host.hint}'}")
+    if code in (_NOT_FOUND, _NO_PROGRAM) or (code and helps):
+        helps = helps or f"{host.command[0]} cannot be run there: what its shell says stands above"
+        raise NoSupervisorError(f"{name}: {helps}{host.hint}")
     return code
+
+
+def _run_aloud(argv: Sequence[str]) -> tuple[int, str]:
+    """The exit code, and the end of what was said on standard error, which is passed on as it comes."""
+    said = b""
+
+    def listen(stream: IO[bytes]) -> None:
+        nonlocal said
+        with stream:
+            while data := os.read(stream.fileno(), _SAID_BYTES):
+                said = (said + data)[-_SAID_BYTES:]
+                sys.stderr.write(data.decode("utf-8", "replace"))
+                sys.stderr.flush()
+
+    with subprocess.Popen(argv, stderr=subprocess.PIPE) as child:
+        assert child.stderr is not None
+        listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
+        listener.start()
+        code = child.wait()
+        # A master of ssh that stays behind may hold the stream open.
+        listener.join(1.0)
+    return code, said.decode("utf-8", "replace")
 
 
 def _argv(host: Host | None, words: Sequence[str], *, terminal: bool = False) -> list[str]:
@@ -153,11 +193,9 @@ def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
         return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
     except _TooMuchError:
         return _Answer(EX_UNAVAILABLE, b"", f"it says more than {_ANSWER_BYTES >> 20} MiB, and was not heard out")
-    why = (
-        advice(error_out.decode("utf-8", "replace"), host or Host(HERE, HERE))
-        or f"exit code {returned}, without a word"
-    )
-    code = EX_UNAVAILABLE if returned == _SSH_FAILED else returned
+    said = error_out.decode("utf-8", "replace")
+    why = advice(said, host or Host(HERE, HERE)) or f"exit code {returned}, without a word"
+    code = EX_UNAVAILABLE if returned in (_SSH_FAILED, _NOT_FOUND, _NO_PROGRAM) else returned
     return _Answer(code, out, "" if code == 0 else why)
 
 
@@ -210,17 +248,23 @@ def _status(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
     else:
         for name, answer in answers.items():
             write(f"{name}:")
-            for line in clean_lines(answer.out.decode("utf-8", "replace").rstrip()).split("\n"):
+            shown = clean_lines(answer.out.decode("utf-8", "replace").rstrip())
+            for line in shown.split("\n") if shown else ():
                 write(f"  {line}" if line else "")
             if answer.error:
                 print_error(f"{name}: {answer.error}")
     return next((answer.code for answer in answers.values() if answer.code), 0)
 
 
+def _document(out: bytes) -> bytes:
+    """What was printed there without what a shell of that machine says to whoever comes, before it."""
+    return out[start:] if (start := out.find(b'{"')) > 0 else out
+
+
 def _facts(name: str, answer: _Answer) -> dict[str, Any]:
     """The document of that machine, or why there is none."""
     try:
-        status = msgspec.json.decode(answer.out) if not answer.code else None
+        status = msgspec.json.decode(_document(answer.out)) if not answer.code else None
     except msgspec.DecodeError:
         return {"host": name, "status": None, "error": "its answer is no JSON"}
     return {"host": name, "status": status, "error": answer.error or None}
@@ -283,7 +327,7 @@ def _offer(answer: _Answer) -> Offer | None:
     if answer.code:
         return None
     try:
-        facts = msgspec.json.decode(answer.out, type=_Price)
+        facts = msgspec.json.decode(_document(answer.out), type=_Price)
     except msgspec.DecodeError:
         return None
     if facts.refused:

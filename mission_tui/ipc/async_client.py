@@ -38,6 +38,7 @@ RECEIVE_BYTES = 1 << 18
 HELLO_S = 5.0
 FIRST_RETRY_S = 0.1
 LAST_RETRY_S = 2.0
+_REPLY_BEGINS = b'{"'
 
 
 class AsyncConnection:
@@ -191,8 +192,9 @@ class _Inbox:
 class Link:
     """One connection that has said `welcome`; `error` says why it is over, `heard_t` when something last arrived."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, greeted: bool = False) -> None:
         self.error: MissionError | None = None
+        self._greeted = greeted
         self.heard_t = time.monotonic()
         self.welcome: Welcome
         self._whole: dict[int, FleetSnapshot] = {}
@@ -208,14 +210,15 @@ class Link:
         return await cls.over(connect(path, 0.0))
 
     @classmethod
-    async def over(cls, connection: socket.socket, hello_s: float = HELLO_S) -> Link:
-        """Say hello on a fresh connection, and wait for the answer.
+    async def over(cls, connection: socket.socket, hello_s: float = HELLO_S, *, greeted: bool = False) -> Link:
+        """Say hello on a fresh connection, and wait for the answer. Where one is `greeted`, a shell may say something
+        before that, which is passed over.
 
         Raises `OSError` or `ConnectionLostError` when nobody answers within `hello_s`, or `BUSY_S` if they work.
         """
         begun, (pid, _) = time.monotonic(), peer(connection)
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=RECEIVE_BYTES)
-        link = cls(reader, writer)
+        link = cls(reader, writer, greeted=greeted)
         try:
             with link.replies(Hello(id=0, protocol=PROTOCOL, version=__version__)) as inbox:
                 while True:
@@ -262,7 +265,10 @@ class Link:
             while data := await self._reader.read(RECEIVE_BYTES):
                 self.heard_t = time.monotonic()
                 for line in lines.feed(data):
-                    self._hand_out(decode_reply(line))
+                    start = line.find(_REPLY_BEGINS) if self._greeted else 0
+                    if start >= 0:
+                        self._greeted = False
+                        self._hand_out(decode_reply(line[start:]))
             error = ConnectionLostError("the supervisor went away")
         except OSError as broken:
             error = ConnectionLostError(f"the connection to the supervisor broke: {broken}")

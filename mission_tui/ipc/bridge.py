@@ -125,7 +125,7 @@ class BridgedConnection(AsyncConnection):
             open_bridge, self._host, self._environ, wake=self._may_wake, readonly=self._readonly
         )
         try:
-            return await Link.over(bridge.link, HELLO_S)
+            return await Link.over(bridge.link, HELLO_S, greeted=True)
         except (OSError, ConnectionLostError) as error:
             why = await asyncio.to_thread(bridge.why)
             self._hang_up()

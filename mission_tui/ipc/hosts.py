@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,11 +37,16 @@ class Host(Struct, frozen=True):
     runs_dir: str | None = None
     hint: str = ""
 
-    def remote_words(self, words: Sequence[str]) -> tuple[str, ...]:
-        """How mission-tui is called there with `words`; a runs root that stands in them goes before its own."""
+    def remote_line(self, words: Sequence[str]) -> str:
+        """How a shell there calls mission-tui with `words`; a runs root that stands in them goes before its own."""
         named = any(word == "--runs-dir" or word.startswith("--runs-dir=") for word in words)
-        root = () if self.runs_dir is None or named else ("--runs-dir", self.runs_dir)
-        return (*self.command, *root, *words)
+        root = () if self.runs_dir is None or named else ("--runs-dir", _at_home(self.runs_dir))
+        return " ".join([*map(_at_home, self.command), *root, *map(shlex.quote, words)])
+
+
+def _at_home(word: str) -> str:
+    """`word` as a shell reads it, which knows its home: `~/` stands for that, as it would if one typed it there."""
+    return f"~/{shlex.quote(word[2:])}" if word.startswith("~/") and len(word) > 2 else shlex.quote(word)
 
 
 def known_hosts(file: Path) -> dict[str, Host]:
@@ -116,26 +122,63 @@ def ssh_command(host: Host, words: Sequence[str], environ: Mapping[str, str], *,
     except ValueError as error:
         raise UsageError(f"{SSH_VARIABLE}: {error}") from error
     options = [part for option in _OPTIONS for part in ("-o", option)]
-    return [*ssh, *options, "-t" if terminal else "-T", "-C", "--", host.address, shlex.join(host.remote_words(words))]
+    return [*ssh, *options, "-t" if terminal else "-T", "-C", "--", host.address, host.remote_line(words)]
 
 
+_NO_ADDRESS = re.compile(r"Could not resolve hostname ([^:\n]+): ([^\r\n]+)")
+_LACKS = re.compile(r": No module named ([\w.]+)$|^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
+_OURS = "mission-tui: "
+_ANOTHER = "or write where it is into hosts.toml: `command = '/home/ada/.local/bin/mission-tui'`"
 _SSH_SAYS = (
     ("IDENTIFICATION HAS CHANGED", "its host key is not the one that is known here: `ssh {address}` says more"),
     ("Host key verification failed", "its host key is not known here: `ssh {address}` once, and answer the question"),
-    ("Permission denied", "it wants a password, and none is asked for here: `ssh-copy-id {address}`, or an agent"),
+    ("Permission denied (", "it wants a password, and none is asked for here: `ssh-copy-id {address}`, or an agent"),
     ("no verb 'bridge'", "its mission-tui is too old to be shown here: `mission-tui --host {name} status` works"),
-    ("not found", "{command} is not found there: write `command` into hosts.toml (docs/clusters.md)"),
 )
+_NO_PYTHON = "{command} is there, and not the Python that its first line names: install mission-tui there anew, "
+_MISSING = "{command} is not found there: install mission-tui there, "
+_SHELL_SAYS = (
+    ("required file not found", _NO_PYTHON),
+    ("bad interpreter", _NO_PYTHON),
+    ("ermission denied", "{command} may not be run there: make it a program that you may run, "),
+    ("not found", _MISSING),
+    ("Unknown command", _MISSING),
+    ("No such file", _MISSING),
+)
+"""Of a line that names the command; bash, dash, zsh and fish have an order of words each."""
+_LINE_BROKE = ("Timeout, server", "client_loop:", "Read from remote host", "closed by remote host")
 
 
 def advice(said: str, host: Host) -> str:
     """What ssh, or the program that it calls on `host`, said: one sentence with what helps where that is known, else
     the last line; empty where nothing was said.
     """
-    if "Could not resolve hostname" in said:
-        return f"there is no machine {host.name!r}, neither in hosts.toml nor for ssh{host.hint}"
+    last = next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")
+    return known_advice(said, host) or last.removeprefix(_OURS)
+
+
+def known_advice(said: str, host: Host) -> str:
+    """The sentence with what helps; empty where none is known. What mission-tui itself said there is left to it."""
+    lines = [clean(raw, 300) for raw in said.split("\n")]
+    if any(line.startswith(_OURS) and "no verb 'bridge'" not in line for line in lines):
+        return ""
+    if unknown := _NO_ADDRESS.search(said):
+        asked, why = (clean(part, 80) for part in unknown.groups())
+        helps = host.hint or ": is it spelled so, and is there a network?"
+        return f"ssh finds no address of {asked!r} ({why}){helps}"
     for words, sentence in _SSH_SAYS:
         if words in said:
-            return sentence.format(address=host.address, name=host.name, command=host.command[0])
-    last = next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")
-    return last.removeprefix("mission-tui: ")
+            return sentence.format(address=host.address, name=host.name)
+    command = host.command[0]
+    if (lacks := _LACKS.search(said)) and ("__main__.py" in said or lacks[1] == "mission_tui"):
+        return f"the Python of {command} there lacks {lacks[1] or lacks[2]}: install mission-tui there, {_ANOTHER}"
+    about = [line for line in lines if command.removeprefix("~") in line]
+    for words, sentence in _SHELL_SAYS:
+        if any(words in line for line in about):
+            return sentence.format(command=command) + _ANOTHER
+    return ""
+
+
+def line_broke(said: str) -> bool:
+    """Whether ssh says that a line which had been there went away."""
+    return any(words in said for words in _LINE_BROKE)

@@ -110,7 +110,9 @@ def test_machines_that_do_not_answer_are_said_in_one_sentence(quick: Shell, far:
     file.write_text(file.read_text() + 'gpu3 = {command = "/no/such/mission-tui"}\n')
     missing = quick("--host", "gpu3", "status")
     assert missing.returncode == EX_UNAVAILABLE
-    assert "/no/such/mission-tui was not found on gpu3" in missing.stderr
+    assert "gpu3: /no/such/mission-tui is not found there: install mission-tui there" in missing.stderr
+    both = quick.typed("--host", "here", "--host", "gpu3", "status")
+    assert (both.returncode, "/no/such/mission-tui is not found there" in both.stderr) == (EX_UNAVAILABLE, True)
     quick.environ["MISSION_TUI_SSH"] += " -p 1"
     found = quick.typed("--host", "here", "--host", "gpu1", "status", "--json")
     assert found.returncode == EX_UNAVAILABLE
@@ -189,10 +191,33 @@ def test_what_ssh_would_ask_for_is_said_in_a_sentence(quick: Shell, far: dict[st
     nobody += " -o HostName=127.0.0.1 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
     for words, said in ((strict, "its host key is not known here"), (nobody, "it wants a password")):
         quick.environ["MISSION_TUI_SSH"] = words
+        alone = quick("--host", "gpu1", "status")
+        assert (alone.returncode, f"gpu1 was not reached: {said}" in alone.stderr) == (EX_UNAVAILABLE, True)
         found = quick.typed("--host", "here", "--host", "gpu1", "status", "--json")
         assert found.returncode == EX_UNAVAILABLE
         _, gpu1 = json.loads(found.stdout)["hosts"]
         assert said in gpu1["error"], gpu1
+
+
+def test_a_verb_whose_line_breaks_says_that_it_may_be_done(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
+    """The machine was reached, so it is not said that it was not."""
+    awake(far["gpu1"])
+    waits = quick.start("--host", "gpu1", "launch", "tiny", "--name", "away", "--wait")
+    until(lambda: far["gpu1"].json("status")["runs"], 60.0, "it was launched")
+    sshd.cut()
+    _, said = waits.communicate(timeout=30)
+    assert waits.returncode == EX_UNAVAILABLE
+    assert "the line to gpu1 broke: what was asked may be done there all the same" in said
+
+
+def test_what_a_shell_says_there_is_no_part_of_a_document(quick: Shell, far: dict[str, Shell]) -> None:
+    """Neither of the status of several machines nor of a price."""
+    program = quick.cwd / "gpu1" / "mission-tui"
+    program.write_text(program.read_text().replace("\n", "\necho Welcome\n", 1))
+    found = quick.typed("--host", "gpu1", "--host", "gpu2", "status", "--json")
+    assert [machine["error"] for machine in json.loads(found.stdout)["hosts"]] == [None, None]
+    answer = hosts._Answer(0, b'Welcome\n{"runs": [{"cost": {"whole_run_s": 60.0}}]}', "")
+    assert hosts._offer(answer) is not None
 
 
 def test_the_users_own_connection_is_shared(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:

@@ -16,7 +16,7 @@ from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc import bridge
 from mission_tui.ipc.bridge import BridgedConnection
-from mission_tui.ipc.hosts import Host, host_called, known_hosts, ssh_command
+from mission_tui.ipc.hosts import Host, advice, host_called, known_hosts, ssh_command
 from mission_tui.ipc.requests import Act, GetLog, GetTrash
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, ConnectionLostError
 from mission_tui.paths import socket_dir
@@ -89,6 +89,51 @@ def test_ssh_gets_words_and_the_other_machine_a_line() -> None:
     assert shlex.split(words[-1]) == line
     asked = ssh_command(host, ["--runs-dir", "/mine", "status"], {})
     assert shlex.split(asked[-1]) == ["/opt/my env/mission-tui", "--runs-dir", "/mine", "status"]
+
+
+def test_the_home_of_the_other_machine_may_be_written_as_one_types_it_there() -> None:
+    """In `command` and `runs_dir`; what is typed here for a run is no business of the shell there."""
+    host = Host("gpu1", "gpu1", ("~/my env/mission-tui",), "~/my runs")
+    line = ssh_command(host, ["launch", "~/x"], {})[-1]
+    assert line == "~/'my env/mission-tui' --runs-dir ~/'my runs' launch '~/x'"
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        ("bash: line 1: /opt/mt: Permission denied", "/opt/mt may not be run there"),
+        ("ada@gpu1: Permission denied (publickey).", "it wants a password"),
+        ("mission-tui: runs root /data cannot be used: Permission denied", "runs root /data cannot be used: Perm"),
+        ("bash: line 1: /opt/mt: No such file or directory", "/opt/mt is not found there"),
+        ("sh: 1: /opt/mt: not found", "/opt/mt is not found there"),
+        ("zsh:1: no such file or directory: x\nzsh:1: command not found: /opt/mt", "/opt/mt is not found there"),
+        ("bash: /opt/mt: cannot execute: required file not found", "not the Python that its first line names"),
+        ("bash: /opt/mt: /old/python: bad interpreter: No such file", "not the Python that its first line names"),
+        ("python3: No module named mission_tui", "the Python of /opt/mt there lacks mission_tui: install"),
+        ("File \"/x/__main__.py\"\nModuleNotFoundError: No module named 'click'", "lacks click: install"),
+        ("mission-tui: environment x: No module named 'my_env'", "environment x: No module named 'my_env'"),
+        (
+            "ssh: Could not resolve hostname gpu1: Temporary failure",
+            "address of 'gpu1' (Temporary failure): is it sp",
+        ),
+        ("cat: notes: not found", "cat: notes: not found"),
+    ],
+)
+def test_what_keeps_a_machine_from_answering_is_said_with_what_helps(said: str, helps: str) -> None:
+    """Of ssh, of the shells there, and of Python; what mission-tui says there is passed on."""
+    assert helps in advice(said, Host("gpu1", "ada@gpu1", ("/opt/mt",)))
+
+
+async def test_what_a_shell_says_to_whoever_comes_is_passed_over(tmp_path: Path) -> None:
+    """Before the first word of the supervisor, also on its line."""
+    script = tmp_path / "ssh.py"
+    script.write_text("import os\nos.write(1, b'Welcome to far!\\nquota 98% ')\n" + THIN_SSH)
+    async with served(tmp_path):
+        words = shlex.join([sys.executable, str(script), str(socket_dir(tmp_path) / OPERATOR_SOCKET)])
+        connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": words})
+        snapshots = connection.watch()
+        assert (await anext(snapshots)).runs_root == "/runs"
+        await connection.close()
 
 
 def test_a_name_that_nobody_gave_is_an_address() -> None:
