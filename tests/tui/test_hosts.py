@@ -57,6 +57,18 @@ async def test_the_machine_of_the_first_line_stays_in_sight() -> None:
             assert any(line.startswith(">") for line in lines[first:]), (key, lines)
 
 
+async def test_what_helps_a_lost_machine_is_read_whole() -> None:
+    """On top it takes the lines that it needs, as long as there is room for those of all."""
+    why = "gpu2 does not answer: it wants a password, and none is asked for here: `ssh-copy-id ada@gpu2`, or an agent"
+    lost = structs.replace(LOST, why=why)
+    async with staged(several(HERE, lost), size=(80, 24)) as stage:
+        whole = " ".join(" ".join(stage.lines()[1:4]).split())
+        assert f"3m00: {why.partition(': ')[2]}; its runs go on" in whole
+    others = [structs.replace(lost, name=f"gpu{at}") for at in range(3, 7)]
+    async with staged(several(HERE, lost, *others), size=(80, 24)) as stage:
+        assert all(f"gpu{at} has not answered" in stage.lines()[at - 1] for at in range(2, 7))
+
+
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
 async def test_a_lost_machine_says_for_how_long_and_why(size: tuple[int, int]) -> None:
     """On top as well, wherever the list stands; its runs say so and are not counted as training."""

@@ -98,11 +98,15 @@ def _program(words: Sequence[str]) -> str:
     return names[0] if names else ""
 
 
+_OF_SCREENS = {"replay": "screen", "bridge": "screen elsewhere"}
+"""Verbs that a screen stands behind; `bridge` is what the one of another machine calls."""
+
+
 def _ours(words: Sequence[str]) -> str:
     given = iter(words)
     for word in given:
         if word == "--runs-dir":
             next(given, None)
         elif _VERB.fullmatch(word):
-            return "screen" if word == "replay" else "command line"
+            return _OF_SCREENS.get(word, "command line")
     return "screen"

@@ -68,7 +68,9 @@ class Meters(Lines):
         told = recent_gains(snapshot) if snapshot is not None and tall and banner is None else ()
         self._paid = told[0] if told else None
         self._failed = _failed_duties(snapshot) if snapshot is not None and banner is None else ""
-        own = (gpus if gpus > 1 and tall else 1) if self._machines is None else min(len(self._machines), _MOST_HOSTS)
+        own = gpus if gpus > 1 and tall else 1
+        if self._machines is not None and snapshot is not None:
+            own = len(_several(self._machines, snapshot.t, self.app.size.width))
         self.rows = own + len(told[:1]) + bool(self._failed)
         if banner is not None:
             self.rows = max(1, len(self._lost(self.app.size.width)))
@@ -162,7 +164,10 @@ def _asks(machine: Machine) -> bool:
 
 
 def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]:
-    """A line for each; more than have room are counted in the last."""
+    """A line for each, or as many as its reason takes where there is room; more than have any are counted in the last."""
+    whole = [strip for machine in machines for strip in _whole(machine, now, width)]
+    if len(whole) <= _MOST_HOSTS:
+        return whole
     strips = [machine_line(machine, now, width) for machine in machines[:_MOST_HOSTS]]
     if len(machines) > _MOST_HOSTS:
         left = machines[_MOST_HOSTS - 1 :]
@@ -172,16 +177,27 @@ def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]
     return strips
 
 
+def _whole(machine: Machine, now: float, width: int) -> list[Strip]:
+    """What helps stands at the end of why a machine does not answer."""
+    if machine.lost_t is None:
+        return [machine_line(machine, now, width)]
+    return [line([(f" {text}", colours.WARN)], width) for text in wrap(_silence(machine, now), width - 1)]
+
+
+def _silence(machine: Machine, now: float) -> str:
+    name = literal(machine.name)
+    why = literal(machine.why).removeprefix(f"{name} does not answer: ")
+    since = numbers.duration(max(0.0, now - (machine.lost_t or now)))
+    return f"▲ {name} has not answered for {since}: {why}; its runs go on"
+
+
 def machine_line(machine: Machine, now: float, width: int, *, heads: bool = False) -> Strip:
     """Its meters and how many runs live there; or since when and why it does not answer. With `heads` it stands above
     the runs that are there.
     """
     name, ground = literal(machine.name), colours.HEADING if heads else None
     if machine.lost_t is not None:
-        since = numbers.duration(max(0.0, now - machine.lost_t))
-        why = literal(machine.why).removeprefix(f"{name} does not answer: ")
-        said = f" ▲ {name} has not answered for {since}: {why}; its runs go on"
-        return line([(fit(said, width), colours.WARN)], width, ground)
+        return line([(fit(f" {_silence(machine, now)}", width), colours.WARN)], width, ground)
     if machine.same_as:
         return line(
             [(f" {name} is {literal(machine.same_as)} once more: its runs stand there", colours.WARN)], width, ground

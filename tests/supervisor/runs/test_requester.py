@@ -24,6 +24,7 @@ PTS_300 = 137 << 8 | 44
         ("/v/bin/python /v/bin/mission-tui --readonly --runs-dir runs replay --at 03:12", PTS_300, "screen, pts/300"),
         ("/v/bin/python /v/bin/mission-tui --runs-dir pause stop heavy", 0, "command line"),
         ("python -m mission_tui pause heavy", 0, "command line"),
+        ("python /v/bin/mission-tui --runs-dir runs bridge --unless-stopped", 0, "screen elsewhere"),
         ("python -P /lib/mission_tui/__main__.py import-checkpoint x", 0, "command line"),
         ("/usr/bin/python3 sweep.py --all", PTS_3, "sweep.py, pts/3"),
         ("/usr/bin/python3 -c print(1)", 0, "python3"),
