@@ -164,7 +164,7 @@ def _asks(machine: Machine) -> bool:
 
 
 def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]:
-    """A line for each, or as many as its reason takes where there is room; more than have any are counted in the last."""
+    """A line for each, or as many as its reason takes where there is room; what has none is counted in the last."""
     whole = [strip for machine in machines for strip in _whole(machine, now, width)]
     if len(whole) <= _MOST_HOSTS:
         return whole
