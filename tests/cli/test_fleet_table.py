@@ -49,6 +49,13 @@ def test_a_frozen_run_says_what_it_holds() -> None:
     assert row(state="frozen", cause=said, held=HeldResources(1 << 30, gpu=True, vram_bytes=3 << 30)).endswith(said)
 
 
+def test_a_run_that_somebody_else_ended_says_who() -> None:
+    """Whoever stopped it from here knows that."""
+    said = "Slurm ended its job 5: CANCELLED"
+    assert row(state="ended", outcome="stopped", cause=said).endswith(said)
+    assert "by you" not in row(state="ended", outcome="stopped", cause="stopped by you")
+
+
 def test_a_run_that_was_placed_says_where() -> None:
     """While it lives, before what is wrong with it."""
     where = Placement("GPU-b", 1, "calm")

@@ -312,7 +312,8 @@ def read_jobs(answer: str) -> dict[tuple[str, str], SlurmJob]:
         raise SlurmError(f"squeue --json answered what is no list of jobs: {clean(str(error), 120)}") from error
     if errors:
         said = errors[0].get("description") if isinstance(errors[0], dict) else errors[0]
-        raise SlurmError(f"squeue got no list of jobs: {clean(str(said), _WORD_CHARACTERS)}")
+        why = clean(str(said), _WORD_CHARACTERS)
+        raise SlurmError(f"squeue got no list of jobs: {why} (`scontrol ping` says whether a controller answers)")
     found: dict[tuple[str, str], SlurmJob] = {}
     for job in sorted(jobs, key=lambda job: int(job.number)):
         found[job.name, job.folder] = job

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from mission_tui.errors import PresetError
+from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.capacity.headroom import MachineLimits, read_limits, tightest
 from mission_tui.fleet.capacity.reference_runs import Peaks
@@ -146,7 +146,7 @@ class _Journal(Protocol):
 
 def reason_of(error: BaseException) -> str:
     """What `error` says, in one line."""
-    said = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, OSError | MissionError) else f"{type(error).__name__}: {error}"
     return clean(said.removesuffix(": "), 300)
 
 

@@ -282,6 +282,8 @@ async def test_an_engine_that_does_not_answer_ends_nothing(field: Field) -> None
         await supervisor.wait(run, lambda _: supervisor.core.live[run].lives())
         field.engine.down = True
         await supervisor.wait(run, lambda _: "asking launcher scripted" in supervisor.core.duties.failed)
+        # A sentence of ours needs no name of a Python class before it.
+        assert not supervisor.core.duties.failed["asking launcher scripted"].why.startswith("MissionError")
         assert supervisor.core.live[run].lives()
         field.engine.down = False
         await supervisor.wait(run, lambda _: not supervisor.core.duties.failed)
