@@ -82,7 +82,9 @@ class ScreenServer:
 
         app, base = web.Application(middlewares=[web.middleware(guarded)]), f"/{self._token}"
         app.add_routes(
-            [web.get(f"{base}/", self._show_page), web.get(f"{base}/ws", self._show_screen)]
+            # The last stroke of an address is easily left behind where it is copied.
+            [web.get(path, self._show_page) for path in (base, f"{base}/")]
+            + [web.get(f"{base}/ws", self._show_screen)]
             + [web.get(f"{base}/static/{name}", self._show_file) for name in self._files]
         )
         app.on_shutdown.append(self._close)

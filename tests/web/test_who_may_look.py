@@ -42,6 +42,13 @@ async def status(client: aiohttp.ClientSession, url: str, **headers: str) -> tup
         return answer.status, await answer.text()
 
 
+async def test_the_last_stroke_of_the_address_may_be_missing(served: Served, client: aiohttp.ClientSession) -> None:
+    """Whoever copies the address may leave it behind; the page is the same."""
+    whole = await status(client, f"{served.base}/{served.token}/")
+    assert whole[0] == 200
+    assert await status(client, f"{served.base}/{served.token}") == whole
+
+
 PATHS = ("/", "/ws?width=80&height=24", "/static/js/textual.js", "/static/page.css")
 
 
