@@ -141,6 +141,8 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     if code in (_NOT_FOUND, _NO_PROGRAM) or (code and helps):
         helps = helps or f"{host.command[0]} cannot be run there: what its shell says stands above"
         raise NoSupervisorError(f"{name}: {helps}{host.hint}")
+    if code and "No such file" in said and (here := next(filter(os.path.isfile, words), None)):
+        print_error(f"{clean(here, 80)} was looked for on {name}: a file of this machine is not there")
     return code
 
 

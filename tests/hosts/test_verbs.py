@@ -69,6 +69,9 @@ def test_what_the_other_machine_refuses_is_refused_here(quick: Shell, far: dict[
     awake(far["gpu1"])
     refused = quick("--host", "gpu1", "stop", "nobody")
     assert (refused.returncode, "nobody" in refused.stderr) == (EX_USAGE, True)
+    (quick.cwd / "mine.toml").write_text("")
+    mine = quick("--host", "gpu1", "launch", "./mine.toml")
+    assert (mine.returncode != 0, "./mine.toml was looked for on gpu1" in mine.stderr) == (True, True), mine.stderr
     run = quick("--host", "gpu2", "launch", "--json", "--", "sleep", "--host", "300")
     assert run.returncode == 0, run.stderr
     (made,) = json.loads(run.stdout)["runs"]
