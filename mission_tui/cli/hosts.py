@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 BEST = "best"
 _SSH_FAILED, _NOT_FOUND, _NO_PROGRAM = 255, 127, 126
-_SAID_BYTES = 4096
+_SAID_CHARACTERS = 4096
 _ANSWER_S = 45.0
 """Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
 _ANSWER_BYTES = 64 << 20
@@ -148,24 +148,28 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
 
 def _run_aloud(argv: Sequence[str]) -> tuple[int, str]:
     """The exit code, and the end of what was said on standard error, which is passed on as it comes."""
-    said = b""
+    said = ""
 
     def listen(stream: IO[bytes]) -> None:
         nonlocal said
         with stream:
-            while data := os.read(stream.fileno(), _SAID_BYTES):
-                said = (said + data)[-_SAID_BYTES:]
-                sys.stderr.write(data.decode("utf-8", "replace"))
-                sys.stderr.flush()
+            for raw in stream:
+                text = raw.decode("utf-8", "replace")
+                said = (said + text)[-_SAID_CHARACTERS:]
+                write(text.rstrip("\r\n"), stream=sys.stderr)
 
-    with subprocess.Popen(argv, stderr=subprocess.PIPE) as child:
-        assert child.stderr is not None
-        listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
-        listener.start()
+    # Not as a context, which would wait for the listener: a master of ssh that stays behind may hold the stream open.
+    child = subprocess.Popen(argv, stderr=subprocess.PIPE)
+    assert child.stderr is not None
+    listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
+    listener.start()
+    try:
         code = child.wait()
-        # A master of ssh that stays behind may hold the stream open.
-        listener.join(1.0)
-    return code, said.decode("utf-8", "replace")
+    except BaseException:
+        child.kill()
+        raise
+    listener.join(1.0)
+    return code, said
 
 
 def _argv(host: Host | None, words: Sequence[str], *, terminal: bool = False) -> list[str]:
