@@ -10,8 +10,8 @@ import os
 import selectors
 import subprocess
 import sys
-import time
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, NamedTuple

@@ -142,7 +142,7 @@ def _is_surprise(view: RunView) -> bool:
     """Whether it ended as no person asked for, or took more with it than they may know."""
     if view.outcome in ("stopped", "killed"):
         # Whoever asked knows it; `scancel`, a guard or a shutdown is news.
-        return "by you" not in (view.cause or "by you") and view.cause not in _EXPECTED
+        return view.cause not in _EXPECTED
     return view.outcome == "finished" and (view.cause or "").startswith("exit code 0;")
 
 
