@@ -158,7 +158,9 @@ def write_preset(path: Path, table: Mapping[str, object]) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.toml") if not path.name.startswith("."))
+    """By name without the suffix, because `cartpole-dqn.toml` sorts before `cartpole.toml`."""
+    files = (path for path in folder.glob("*.toml") if not path.name.startswith("."))
+    return sorted(files, key=lambda path: path.stem)
 
 
 def _read(path: Path, origin: PresetOrigin) -> PresetFile:

@@ -49,6 +49,13 @@ def test_the_first_folder_wins(dirs: tuple[Path, Path]) -> None:
     assert load_preset("a", dirs).path == dirs[0] / "a.toml"
 
 
+def test_presets_are_sorted_by_their_names(dirs: tuple[Path, Path]) -> None:
+    """`cart` stands before `cart-dqn`, though `cart-dqn.toml` sorts before `cart.toml`."""
+    for name in ("cart-dqn", "cart"):
+        (dirs[0] / f"{name}.toml").write_text(TINY)
+    assert list(find_presets(dirs)[0]) == ["cart", "cart-dqn"]
+
+
 def test_a_preset_that_extends_its_own_name_means_the_one_that_it_hides(
     dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

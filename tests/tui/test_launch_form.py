@@ -476,6 +476,14 @@ async def test_the_list_says_what_enter_takes_and_letters_search() -> None:
         assert not stage.client.asked_for(Launch)
 
 
+async def test_a_whole_name_chooses_the_preset_of_that_name() -> None:
+    """Also where one that begins with the same letters stands above it, as one's own do."""
+    async with staged(presets=(PresetChoice("demo-mine"), PresetChoice("demo"))) as stage:
+        await opened(stage)
+        await stage.press(*"demo")
+        await stage.shows("Enter takes demo  Ctrl-S starts it as below  search: demo")
+
+
 async def test_before_the_presets_are_read_the_form_says_so() -> None:
     """And lists them once they are there; that there are none would be wrong."""
     async with staged() as stage:

@@ -8,6 +8,7 @@ from mission_tui.ipc.requests import Set
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
+from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choices
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import Stage, staged
@@ -41,6 +42,12 @@ async def test_what_people_call_it_finds_it(words: str, label: str) -> None:
     """`delete` is `remove` here, and `quit` is `leave`."""
     async with staged() as stage:
         assert label in await found(stage, words)
+
+
+async def test_a_whole_name_is_first() -> None:
+    """Enter after `demo` does not start `demo-mine`, which stands above it."""
+    async with staged(presets=(PresetChoice("demo-mine"), PresetChoice("demo"))) as stage:
+        assert (await found(stage, "demo"))[:2] == ["start demo", "start demo-mine"]
 
 
 async def test_a_setting_that_is_taken_is_begun_for_the_chosen_run() -> None:

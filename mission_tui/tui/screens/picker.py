@@ -79,10 +79,15 @@ class Picker(Sheet[str]):
         words = event.value.lower().split()
         found = [one for one in self._choices if all(word in one.searched for word in words)]
 
-        def place(one: Choice) -> tuple[bool, bool]:
-            """What begins so comes first, then what is called so."""
+        def place(one: Choice) -> tuple[bool, bool, bool]:
+            """What begins so comes first, then what has just these words in its name, then what is called so."""
             label = one.label.lower()
-            return not (words and label.startswith(words[0])), not all(word in label for word in words)
+            whole = label.split()
+            return (
+                not (words and label.startswith(words[0])),
+                not all(word in whole for word in words),
+                not all(word in label for word in words),
+            )
 
         self.query_one(Choices).offer(sorted(found, key=place) if words else found)
         self._told()

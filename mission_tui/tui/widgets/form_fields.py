@@ -169,8 +169,9 @@ class Presets(_DrawnField, Choices, can_focus=True):
         super().on_blur()
 
     def _seek(self, words: str) -> None:
-        """Go to the preset that begins with `words`, else to one that has them."""
-        named = [choice for choice in self.choices if choice.value.lower().startswith(words)]
+        """Go to the preset that is called `words`, else to one that begins with them, else to one that has them."""
+        named = [choice for choice in self.choices if choice.value.lower() == words]
+        named += [choice for choice in self.choices if choice.value.lower().startswith(words)]
         named += [choice for choice in self.choices if words in f"{choice.label} {choice.detail}".lower()]
         if named:
             self.sought = words
