@@ -75,6 +75,7 @@ class Driver:
         self._tries: dict[str, int] = {}
         self._fails = 0
         self._written: SearchResult | None = None
+        self._told: tuple[int, int] | None = None
 
     def work(self) -> None:
         """Search until nothing is left to do. Raises `StopAskedError` when somebody asks for a stop."""
@@ -295,6 +296,7 @@ class Driver:
         if before is not None and confirmation is None and not ended:
             confirmation = before.confirmation
         news = before is None or [it.state for it in before.trials] != [it.state for it in trials]
+        fresh = 0 if confirmation is None else sum(it is not None for it in confirmation.winner + confirmation.default)
         best = best_of(trials, minimize=self._plan.minimize)
         result = SearchResult(
             group=self._group,
@@ -313,9 +315,13 @@ class Driver:
         if result != before:
             write_json(self._run.search, result)
             self._written = result
-        if news:
+        progress = result.over + fresh, result.wanted + 2 * self._plan.confirm
+        if ended and not why:  # the winner may be the preset itself, and a fresh run without a result is over too
+            progress = progress[0], progress[0]
+        if progress != self._told:
+            self._told = progress
             shown = {} if (found := result.best_trial) is None else {"search/best": found.value}
-            report.update(timesteps=result.over, total_timesteps=result.wanted, **shown)
+            report.update(timesteps=progress[0], total_timesteps=progress[1], **shown)
         return result
 
     def _check_stop(self) -> None:

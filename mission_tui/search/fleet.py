@@ -15,8 +15,7 @@ from pathlib import Path
 
 from mission_tui import report
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
-from mission_tui.fleet.search.result import is_driver
-from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.specs.spec import LaunchItem, is_driver
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.captured import Origin, origin_of
 from mission_tui.ipc.client import Connection

@@ -27,7 +27,7 @@ from mission_tui.fleet.events.processes import FlagSeen, HeartbeatSeen, LinkSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import DRIVER, EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import HostMeters, RunView
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
@@ -53,6 +53,18 @@ def running(*facts: Fact, spec: Spec = SPEC) -> Store:
         *facts,
         spec=spec,
     )
+
+
+def test_a_search_has_no_pace_and_no_time_left() -> None:
+    """What it counts are whole trainings, several of which end at once: four of four were "<1s left" for minutes."""
+    begun: list[Fact] = [
+        AttemptStarting(2, 91.0, 1),
+        TrainingStarted(1, 1, 92.0),
+        *(update(number) for number in range(1, 6)),
+    ]
+    for preset, known in (("demo", True), (f"{DRIVER}demo", False)):
+        (view,) = store_of(RunCreated(1, 90.0, "first", preset), *begun).snapshot(100.0).runs
+        assert [it is not None for it in (view.pace, view.eta_s, view.eta_low_s, view.eta_high_s)] == [known] * 4
 
 
 def test_a_run_is_found_by_its_id_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:

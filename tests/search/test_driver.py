@@ -11,6 +11,7 @@ from msgspec import structs
 from mission_tui.fleet.compare import Trace
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.search.plan import SearchPlan
+from mission_tui.fleet.search.result import Confirmation
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.search.driver import Driver, _at_rungs, _was_interrupted
@@ -75,3 +76,27 @@ def test_a_trial_stopped_with_its_whole_search_is_none_that_failed(
         with pytest.raises(StopAskedError):
             search._look(0)
     assert [trial.state for trial in search._study.trials()] == ["failed" if counts else "running"]
+
+
+def test_the_fresh_runs_are_part_of_how_far_a_search_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its trials it is not done: 100 % while ten more runs train would be wrong."""
+    pytest.importorskip("optuna")
+    run, plan = RunDir(tmp_path / "hunt-search"), SearchPlan(base=BASE, params=WORDS, trials=2, confirm=3)
+    run.path.mkdir()
+    search = Driver(run, plan, "hunt", plan.parameters)
+    told: list[tuple[int, int]] = []
+
+    def note(*, timesteps: int, total_timesteps: int, **_more: float) -> None:
+        told.append((timesteps, total_timesteps))
+
+    monkeypatch.setattr("mission_tui.search.driver.report.update", note)
+    seeds = plan.fresh_seeds
+    for number in range(2):
+        search._study.ask()
+        search._say()
+        search._study.finish(number, float(number))
+    search._say()
+    search._say(Confirmation(seeds=seeds, winner=(1.0, None, None), default=(None, None, 0.5)))
+    search._say(Confirmation(seeds=seeds, winner=(1.0, None, None), default=(None, None, 0.5)))
+    search._say(Confirmation(seeds=seeds, winner=(1.0, 1.0, None), default=(0.5, 0.5, 0.5)), ended=True)
+    assert told == [(0, 8), (1, 8), (2, 8), (4, 8), (7, 7)]

@@ -14,6 +14,7 @@ from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.fleet.history.course import Moment
+from mission_tui.fleet.specs.spec import DRIVER
 from mission_tui.ipc import replies
 from mission_tui.ipc.requests import Compare
 from mission_tui.present.numbers import reading
@@ -48,6 +49,20 @@ async def test_one_run_of_a_sweep_is_compared_with_all_of_it() -> None:
         *_, request = stage.client.asked_for(Compare)
         assert sorted(request.runs) == sorted(view.id for view in swept)
         await stage.shows("best first")
+
+
+async def test_the_driver_of_a_search_is_not_compared() -> None:
+    """It has no return: beside its trials it said that their tasks differ."""
+    driver = a_run("hunt-search", group="hunt", preset=f"{DRIVER}cart")
+    trials = [a_run(f"hunt-{at}", group="hunt", seed=1) for at in range(2)]
+    async with staged(a_fleet((driver, *trials))) as stage:
+        answer(stage, *(a_side(view, 1, 2.0 + at) for at, view in enumerate(trials)))
+        await stage.press("c")
+        await stage.until(lambda: stage.client.asked_for(Compare))
+        assert sorted(stage.client.asked_for(Compare)[-1].runs) == sorted(view.id for view in trials)
+    async with staged(a_fleet((driver, trials[0]))) as stage:
+        await stage.press("j", "c")
+        await stage.until(lambda: any("Space marks runs" in toast for toast in stage.toasts()))
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])

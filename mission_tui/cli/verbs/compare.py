@@ -156,7 +156,7 @@ def _require_two(many: int) -> None:
 def _folders(session: Session, runs: tuple[str, ...]) -> list[Path]:
     """The directories of the runs, in the order they were named, each once; a group's name stands for its runs."""
     from mission_tui.cli.follow_runs import views_of
-    from mission_tui.fleet.search.result import is_driver
+    from mission_tui.fleet.specs.spec import is_driver
 
     with session.connect() as connection:
         folders = [Path(view.run_dir) for view in views_of(connection, runs) if not is_driver(view.preset)]

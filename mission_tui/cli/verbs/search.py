@@ -235,7 +235,7 @@ def _check_free(session: Session, group: str) -> None:
 
 def _driver(session: Session, group: str) -> RunView:
     """The driver of the search `group`. Raises `UsageError` where there is none."""
-    from mission_tui.fleet.search.result import is_driver
+    from mission_tui.fleet.specs.spec import is_driver
 
     with session.connect() as connection:
         views = views_of(connection, (group,))

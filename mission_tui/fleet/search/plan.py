@@ -15,10 +15,10 @@ from msgspec import Meta, Struct, structs
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.launch_plan import LONGEST_NAME, repeat_seed
-from mission_tui.fleet.search.result import DRIVER, driver_launch
+from mission_tui.fleet.search.result import driver_launch
 from mission_tui.fleet.search.space import Parameter, space_of
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables
-from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, RestartKeep, RunSpec, Spec
+from mission_tui.fleet.specs.spec import DRIVER, KeepSpec, LaunchItem, RestartKeep, RunSpec, Spec
 
 Pruning = Literal["none", "median", "hyperband"]
 MODULE = "mission_tui.search"

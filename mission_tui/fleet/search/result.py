@@ -12,8 +12,6 @@ from msgspec import Struct, structs
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
 TrialState = Literal["running", "finished", "pruned", "failed"]
-DRIVER = "search of "
-"""What the preset of a search's driver begins with: no preset has a name with spaces."""
 Says = Literal["better", "worse", "no verdict", "cannot tell", "same"]
 
 
@@ -95,11 +93,6 @@ def ranked_trials(result: SearchResult) -> list[SearchTrial]:
         return order[trial.state], value is None, 0.0 if value is None else sign * value, trial.number
 
     return sorted(result.trials, key=place)
-
-
-def is_driver(preset: str) -> bool:
-    """Whether a run of `preset` is the driver of a search, not one of its trials."""
-    return preset.startswith(DRIVER)
 
 
 def driver_launch(spec: Spec, name: str | None = None) -> LaunchItem:

@@ -202,6 +202,15 @@ def command_words(run: RunSpec, attempt: int = 1) -> tuple[str, ...]:
     return tuple(places.sub(lambda found: values[found[0][1:-1]], word) for word in words)
 
 
+DRIVER = "search of "
+"""What the preset of a search's driver begins with: no preset has a name with spaces."""
+
+
+def is_driver(preset: str) -> bool:
+    """Whether a run of `preset` is the driver of a search, not one of its trials."""
+    return preset.startswith(DRIVER)
+
+
 SPREAD_BYTES = 32 * 2**20
 """A larger checkpoint stays only while it is among the newest: that of a net of some million parameters, or one with a
 replay buffer."""

@@ -32,7 +32,7 @@ from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewPa
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
-from mission_tui.fleet.specs.spec import LAUNCHERS, MISSION_GYM, Spec, command_words
+from mission_tui.fleet.specs.spec import LAUNCHERS, MISSION_GYM, Spec, command_words, is_driver
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views import snapshot
 
@@ -51,7 +51,9 @@ def view_of(run: RunHistory) -> snapshot.RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
     outcome, drawn, trained_by_us = journal.outcome, _drawn(run), _trained_by_us(spec)
-    failed, left = _failed_duties(run), _left(run, drawn.pace)
+    failed, counts_runs = _failed_duties(run), is_driver(journal.preset)
+    # What a search counts ends several at a time, minutes apart: the pace of that says nothing of its end.
+    left: Left = (None, None, None) if counts_runs else _left(run, drawn.pace)
     return snapshot.RunView(
         id=run.id,
         name=journal.name,
@@ -81,7 +83,7 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         total_timesteps=_total_timesteps(run),
         duration_s=spec.run.duration_s if spec else None,
         trained_s=metrics.seconds,
-        steps_per_s=row.steps_per_s if row else None,
+        steps_per_s=row.steps_per_s if row and not counts_runs else None,
         eta_s=left[1],
         rollout_s=row.rollout_s if row else None,
         update_s=row.update_s if row else None,

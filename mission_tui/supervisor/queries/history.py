@@ -118,7 +118,7 @@ async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
 async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
     """What there is to compare of the runs. Raises `MissionError` for one whose spec cannot be read."""
     from mission_tui.fleet.compare.results import packed
-    from mission_tui.fleet.search.result import is_driver
+    from mission_tui.fleet.specs.spec import is_driver
     from mission_tui.records.runs.comparison_sides import read_sides
 
     views = [view for view in named_views(core, request.runs) if not is_driver(view.preset)]

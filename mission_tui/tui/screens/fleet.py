@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.search.result import is_driver
+from mission_tui.fleet.specs.spec import is_driver
 from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place

@@ -24,7 +24,7 @@ from mission_tui.fleet.launch_plan import (
     product_words,
     run_labels,
 )
-from mission_tui.fleet.search.result import driver_launch, is_driver
+from mission_tui.fleet.search.result import driver_launch
 from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.assignment import factors
 from mission_tui.fleet.specs.completion import doubtful_env
@@ -36,6 +36,7 @@ from mission_tui.fleet.specs.spec import (
     Schedule,
     Spec,
     command_words,
+    is_driver,
     other_settings,
     rollout_size,
 )

@@ -15,7 +15,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.history.series import EPISODES
-from mission_tui.fleet.search.result import is_driver
+from mission_tui.fleet.specs.spec import is_driver
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply, HistoryReply
 from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory

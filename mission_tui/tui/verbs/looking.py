@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.specs.spec import is_driver
 from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.seed_group import launched_with
 from mission_tui.fleet.views.snapshot import RunView
@@ -37,17 +38,18 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     from mission_tui.fleet.compare import MOST
     from mission_tui.tui.screens.compare import CompareScreen
 
+    known = app_context.snapshot.runs if app_context.snapshot else ()
     if len(runs) == 1:
-        known = app_context.snapshot.runs if app_context.snapshot else ()
         runs = launched_with(runs[0], known)
-    if len(runs) == 1:
-        before = [view for view in known if _age(view) < _age(runs[0])]
+    runs = tuple(view for view in runs if not is_driver(view.preset))
+    if len(runs) < 2:
+        before = [view for view in known if runs and _age(view) < _age(runs[0]) and not is_driver(view.preset)]
         if not before:
             app_context.toast("nothing to compare it with: Space marks runs, c compares the marked ones")
             return
         runs = (max(before, key=_age), runs[0])
     if len(runs) > MOST:
-        app_context.toast(f"{len(runs)} runs are marked, and {MOST} are the most that can be told apart", "warning")
+        app_context.toast(f"{len(runs)} runs are meant, and {MOST} are the most that can be told apart", "warning")
         return
     # The others are compared with the first, which is the oldest.
     app_context.open(CompareScreen(app_context, tuple(sorted(runs, key=_age))))

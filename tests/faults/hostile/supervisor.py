@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.compare import RETURN, compare
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
-from mission_tui.fleet.search.result import DRIVER, is_driver
+from mission_tui.fleet.specs.spec import DRIVER, is_driver
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.ipc.requests import Request

@@ -17,9 +17,9 @@ from mission_tui.fleet.search.plan import (
     items_of,
     plan_of,
 )
-from mission_tui.fleet.search.result import SearchResult, SearchTrial, best_of, confirmed, is_driver, ranked_trials
+from mission_tui.fleet.search.result import SearchResult, SearchTrial, best_of, confirmed, ranked_trials
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec, is_driver
 from mission_tui.present.searches import confirmation_words, importance_words, progress_words, save_words
 from mission_tui.records.runs.spec_file import parse_spec, spec_document
 
