@@ -7,9 +7,10 @@ import os
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.tui.state.news import CriticalFindings, desktop_note, sentences
-from tests.tui.fleets import ENTROPY_FINDING, KL_FINDING, NAN_FINDING, a_fleet, a_run
+from tests.tui.fleets import ENTROPY_FINDING, KL_FINDING, NAN_FINDING, TRIAL, a_fleet, a_run
 from tests.tui.played import terminal
 from tests.tui.stage import staged
 
@@ -48,6 +49,19 @@ def test_what_somebody_has_dealt_with_does_not_ring() -> None:
     assert told(alarm) == []
     assert told(alarm, structs.replace(NAN_FINDING, state="silenced")) == []
     assert told(alarm, NAN_FINDING) == []
+
+
+def test_the_branches_of_a_trial_do_not_ring() -> None:
+    """A control is as sick as its run; once one has taken the run's place it rings like any other."""
+    run = a_run("sick-11c0", trials=(structs.replace(TRIAL, closed=""),))
+    branch = a_run("sick-11c0-try1-control-1", branch_of=TrialBranch(run.id, TRIAL.plan.number, "control", 1))
+    sick = structs.replace(branch, findings=(NAN_FINDING,))
+    alarm = CriticalFindings()
+    alarm.update(a_fleet((run, branch)))
+    assert alarm.update(a_fleet((run, sick))) == ()
+    taken = structs.replace(run, trials=(structs.replace(TRIAL, closed="taken"),))
+    other = structs.replace(NAN_FINDING, id="nan-1-1500")
+    assert alarm.update(a_fleet((taken, structs.replace(sick, findings=(other,))))) != ()
 
 
 def test_many_at_once_are_a_few_sentences() -> None:

@@ -119,6 +119,8 @@ def test_medians_are_of_the_same_updates() -> None:
 def test_its_name_is_what_the_names_begin_with() -> None:
     """Else the preset."""
     assert SeedGroup(SEEDS).name == "wide"
+    fresh = SeedGroup((seed(1, 1.0, name="hunt-best0-s1001"), seed(2, 1.0, name="hunt-best0-s1002")))
+    assert fresh.name == "hunt-best0", "and not with a part of a seed"
     assert SeedGroup((seed(1, 1.0, name="a"), seed(2, 1.0, name="b"))).name == "wide"
 
 

@@ -6,6 +6,7 @@ setting are a group.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -30,7 +31,8 @@ class SeedGroup(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What the names of its members begin with, else their preset."""
-        stem = _common([view.name for view in self.members]).removesuffix("-s").rstrip("-_.")
+        stem = re.sub(r"-s\d*$", "", _common([view.name for view in self.members]))  # seeds 1001 and 1002 begin alike
+        stem = stem.rstrip("-_.")
         return stem or self.members[0].preset
 
     @property

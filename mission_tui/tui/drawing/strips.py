@@ -67,14 +67,15 @@ def fit_middle(text: str, width: int) -> str:
 
 def fit_name(text: str, width: int) -> str:
     """A run's name: what does not fit is left out before its last part, which tells seeds of one launch apart:
-    `standard-lr3e…-s2`.
+    `standard-lr3e…-s2`. Of several runs that is a word and their number: `heavy-3f…-control x3`.
     """
     text = literal(text)
-    last = re.search(r"[-_ ][^-_ ]*$", text)
-    end = last.group() if last is not None else ""
-    if cell_len(text) <= width or width < _MIDDLE_FROM or not 1 < cell_len(end) <= width // 2:
+    if cell_len(text) <= width or width < _MIDDLE_FROM:
         return fit_middle(text, width)
-    return set_cell_size(text, width - 1 - cell_len(end)) + "…" + end
+    lasts = (re.search(end, text) for end in (r"[-_ ][A-Za-z]{3,} x\d+$", r"[-_ ][^-_ ]*$"))
+    ends = (last.group() for last in lasts if last is not None)
+    end = next((end for end in ends if 1 < cell_len(end) <= width // 2), "")
+    return set_cell_size(text, width - 1 - cell_len(end)) + "…" + end if end else fit_middle(text, width)
 
 
 def line(parts: Iterable[Part], width: int, ground: Style | None = None) -> Strip:

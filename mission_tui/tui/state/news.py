@@ -48,7 +48,15 @@ class CriticalFindings:
         known, self._announced = self._announced, critical.keys() | (self._announced or set())
         if known is None:
             return ()
-        return tuple(news for key, news in critical.items() if key not in known and news[1].state == "open")
+        tried = {(view.id, it.plan.number) for view in snapshot.runs for it in view.trials if not it.closed}
+        return tuple(
+            (view, finding)
+            for key, (view, finding) in critical.items()
+            if key not in known
+            and finding.state == "open"
+            # Half of a trial's branches keep the settings that are known to be bad: the rules tell nobody of them.
+            and (view.branch_of is None or (view.branch_of.of, view.branch_of.number) not in tried)
+        )
 
 
 def sentences(news: Sequence[News]) -> list[str]:
