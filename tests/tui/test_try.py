@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Restore, Try
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.trial import TrialScreen
-from tests.tui.fleets import ENDED, KL_FINDING, TRIAL, a_fleet, a_run
+from tests.tui.fleets import ENDED, KL_FINDING, NAN_FINDING, TRIAL, a_fleet, a_run
 from tests.tui.stage import staged
 
 SICK = a_run("sick-11c0", findings=(KL_FINDING,), last_checkpoint="011468800")
@@ -118,3 +119,20 @@ async def test_something_else_is_tried_from_the_sheet() -> None:
         await stage.until(lambda: isinstance(stage.screen, TrialScreen))
         await stage.press("n")
         await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+
+
+async def test_another_try_from_a_branch_is_about_the_finding_of_its_run() -> None:
+    """The branch may be just as sick, but its findings are not known to the run that is tried."""
+    mark = TrialBranch(JUDGED.id, TRIAL.plan.number, "control", 1)
+    branch = a_run("sick-11c0-try1-control-1", branch_of=mark, findings=(NAN_FINDING,))
+    async with staged(a_fleet((branch, JUDGED))) as stage:
+        stage.client.answers[Try] = lambda it: Accepted(re=it.id, runs=("a",), notes=("trial 2",))
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        await stage.press("n")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.shows("ppo.n_epochs=10")
+        await stage.press("enter")
+        await stage.until(lambda: stage.client.asked_for(Try))
+        (asked,) = stage.client.asked_for(Try)
+        assert (asked.run, asked.finding) == (JUDGED.id, KL_FINDING.id)

@@ -12,6 +12,7 @@ from mission_tui.ipc.requests import UNDO_S, Try
 from mission_tui.tui.screens.questions import ask_line, settings_in, words_of
 from mission_tui.tui.screens.trial import Deed, TrialScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
+from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.verbs.orders import Verb
 
 _TRY_HELP = (
@@ -29,7 +30,8 @@ async def _try_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     if why := refusal(view.can, "branch"):
         app_context.toast(f"cannot try anything on {view.name}: {why}", "warning")
         return
-    finding = app_context.shown.finding()
+    # A branch has findings of its own, but it is its run that is tried.
+    finding = app_context.shown.finding() if view is runs[0] else next(iter(open_findings(view)), None)
     if finding is not None and finding.state == "cleared":
         finding = None
 
