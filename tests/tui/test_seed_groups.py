@@ -116,6 +116,17 @@ def test_medians_are_of_the_same_updates() -> None:
     assert SeedGroup((late, blank)).medians == (None, 2.0, 3.0, 4.0)
 
 
+def test_nobody_knows_when_a_group_is_done_of_which_one_waits() -> None:
+    """It stood as `queued`, and `36s ago` beside it, once another member had ended."""
+    over = ended("wide-2", 2, ended_t=0.0)
+    waits = queued("wide-3")
+    left = GROUP_CELLS["ETA"]
+    assert left(SeedGroup((over, over)), 36.0, 7)[0] == "36s ago"
+    assert left(SeedGroup((over, waits)), 36.0, 7)[0] == "-"
+    assert left(SeedGroup((SEEDS[0], waits)), 36.0, 7)[0] == "-"
+    assert left(SeedGroup((SEEDS[0], over)), 36.0, 7)[0] != "-"
+
+
 def test_its_name_is_what_the_names_begin_with() -> None:
     """Else the preset."""
     assert SeedGroup(SEEDS).name == "wide"

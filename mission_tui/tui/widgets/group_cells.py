@@ -91,7 +91,9 @@ def _health(group: SeedGroup, _now: float, _width: int) -> Part:
 
 
 def _left(group: SeedGroup, now: float, _width: int) -> Part:
-    """Until the last of them is done; of a group that is over, since then."""
+    """Until the last of them is done, which nobody knows while one waits; of a group that is over, since then."""
+    if any(view.state == "queued" for view in group.members):
+        return numbers.DASH, colours.INK if group.live else colours.QUIET
     if group.live:
         if any(view.eta_s is None for view in group.live):
             return numbers.DASH, colours.INK
