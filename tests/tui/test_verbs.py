@@ -299,7 +299,7 @@ async def test_clean_lists_leftovers_and_removes_only_what_is_ours() -> None:
         )
         await stage.press("X")
         await stage.until(lambda: isinstance(stage.screen, LeftoversScreen))
-        await stage.shows("unsure ones are listed but never removed")
+        await stage.shows("unsure ones are never removed: if one is yours")
         await stage.shows("pid 4711")
         await stage.press("y")
         await stage.until(lambda: len(stage.client.asked_for(Clean)) == 2)

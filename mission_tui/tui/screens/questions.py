@@ -100,7 +100,8 @@ class LeftoversScreen(Sheet[bool]):
             )
         strips = rendered(table, width)
         if self._ours < len(self._stale):
-            strips.append(line([("unsure ones are listed but never removed", colours.QUIET)], width))
+            said = wrap("unsure ones are never removed: if one is yours, kill PID in a shell ends it", width)
+            strips += [line([(text, colours.QUIET)], width) for text in said]
         return strips
 
     def action_accept(self) -> None:
