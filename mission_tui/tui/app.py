@@ -36,6 +36,7 @@ from mission_tui.tui.terminal.pixels import Placed, may_ask
 from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhead
 from mission_tui.tui.textual_fixes.cell_diff import Pen, brief
 from mission_tui.tui.textual_fixes.memory import ClosedScreens, forget_whole
+from mission_tui.tui.textual_fixes.one_shot import late_rather_than_never
 
 _NONE_YET = Preferences()
 
@@ -76,6 +77,7 @@ class MissionApp(HostApp, inherit_bindings=False):
     ) -> None:
         super().__init__(driver_class=MeteredDriver)
         forget_whole()
+        late_rather_than_never()
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
         self.typed = TypedAhead(self, super().on_event, self._keys_dropped)

@@ -11,6 +11,8 @@ tried without, and goes where its test then passes.
   with that key. Nothing is reported there. `tests/tui/test_escape_key.py`.
 - `cell_diff`: lines are written from their widget's left edge, and styles anew for each piece; nothing is reported
   there. It may go when the bytes of the screen in `make bench` are as few without it.
+- `one_shot`: a timer that is to go off once never does where its moment is past when Textual looks; nothing is reported
+  there. `tests/tui/test_one_shot.py`.
 - `screen_cells`: a screen is exported only through Rich, as an SVG that loads its font from the net; nothing is
   reported there. It may go when the cells of a screen can be asked for. `tests/tui/test_pictures.py`.
 """
