@@ -23,7 +23,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, MetricRecord, TrainingStarted
 from mission_tui.fleet.events.outcome import Failed, Finished
-from mission_tui.fleet.events.processes import FlagSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
+from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
@@ -65,6 +65,13 @@ def test_a_search_has_no_pace_and_no_time_left() -> None:
     for preset, known in (("demo", True), (f"{DRIVER}demo", False)):
         (view,) = store_of(RunCreated(1, 90.0, "first", preset), *begun).snapshot(100.0).runs
         assert [it is not None for it in (view.pace, view.eta_s, view.eta_low_s, view.eta_high_s)] == [known] * 4
+
+
+def test_a_foreign_folder_without_any_time_has_ended_at_none() -> None:
+    """What was half written was `lost 20784d ago`: at the beginning of unix time."""
+    for facts, ended_t in (((), None), ((RunCreated(1, 90.0, "first", "demo"),), 90.0)):
+        (view,) = store_of(*facts, ForeignSeen("nothing says who launched it")).snapshot(100.0).runs
+        assert (view.outcome, view.ended_t) == ("lost", ended_t)
 
 
 def test_a_run_is_found_by_its_id_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:

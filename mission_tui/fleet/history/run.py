@@ -308,6 +308,7 @@ class RunHistory:
             last_t = max(self.journal.created_t, self.journal.started_t or 0.0, row.t if row is not None else 0.0)
             lost = Lost("whether it has ended, and how, is not known here", self.metrics.checkpoint)
             self.journal.end(events.AttemptEnded(self.journal.seq, last_t, self.journal.attempt, lost))
+            self.journal.ended_t = last_t or None  # nothing of it has a time
             self.observed = ObservedState()
         return changed
 

@@ -215,4 +215,5 @@ def headline(view: RunView, now: float) -> str:
     said = f"{word}{kind}: {view.cause}" if view.cause else f"{word}{kind}"
     if view.cause and not kind and view.cause.startswith(f"{word} "):
         said = view.cause
-    return f"{said}; {numbers.ago(view.ended_t, now)}{lasted}{kept}"
+    when = "" if view.ended_t is None else f"; {numbers.ago(view.ended_t, now)}{lasted}"
+    return f"{said}{when}{kept}"
