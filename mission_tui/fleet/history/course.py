@@ -155,6 +155,8 @@ class Scan:
             self._tag = EVAL_SUCCESS if EVAL_SUCCESS in columns.names else ROLLOUT_SUCCESS
         for update, timesteps, value, aimed, ended in columns.rows_from(self._rows, RETURN, self._tag):
             self._rows += 1
+            if ended and not self._episodes:  # it says episodes after all, so the rows until now had no whole window
+                self._settled = False
             self._episodes += ended
             filled = self._episodes == 0 or self._episodes >= WHOLE_WINDOW
             self._returns.put(timesteps, value)

@@ -72,6 +72,15 @@ def test_a_rewind_takes_back_best_and_goal() -> None:
     assert goal_of(store.view(RUN)).reached is None
 
 
+def test_a_row_before_the_first_episode_is_not_the_best_for_long() -> None:
+    """A script reports its first row before an episode has ended: that row stayed the best for a hundred episodes."""
+    store = trained(0.0)
+    for number in range(2, 30):
+        row = update(number, ret=float(number))
+        store.apply(RUN, structs.replace(row, episodes=Episodes(n=1, r=(float(number),), l=(10,))))
+    assert store.view(RUN).best == Place(29.0, 29, 29 * STEPS)
+
+
 def test_the_mean_of_a_few_episodes_is_neither_best_nor_the_goal() -> None:
     """Gymnasium's threshold is about a hundred episodes: three lucky ones at the beginning are not that."""
     store = trained(threshold=475.0)
