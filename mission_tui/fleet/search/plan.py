@@ -19,6 +19,7 @@ from mission_tui.fleet.search.result import driver_launch
 from mission_tui.fleet.search.space import Parameter, space_of
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables
 from mission_tui.fleet.specs.spec import DRIVER, KeepSpec, LaunchItem, RestartKeep, RunSpec, Spec
+from mission_tui.fleet.specs.thresholds import HangLimits, HealthKeep
 
 Pruning = Literal["none", "median", "hyperband"]
 MODULE = "mission_tui.search"
@@ -81,8 +82,13 @@ def driver_item(plan: SearchPlan, group: str, words: Sequence[str]) -> LaunchIte
             f"{', '.join(each.key for each in plan.parameters)}, at most {plan.at_once} at once"
         ),
         run=RunSpec(command=(*words, *shown), resume_command=(*words, *shown), values=values, threads=1),
-        # What is done is in the study, so beginning again is going on.
-        keep=KeepSpec(restart=RestartKeep(most=_RESTARTS), on_reboot="resume"),
+        # What is done is in the study, so beginning again is going on. It reports when a run has ended, which may take
+        # days, several at once: how long it is silent says nothing.
+        keep=KeepSpec(
+            restart=RestartKeep(most=_RESTARTS),
+            on_reboot="resume",
+            health=HealthKeep(hang=HangLimits(act="off")),
+        ),
     )
     return driver_launch(spec)
 

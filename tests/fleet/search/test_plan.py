@@ -40,6 +40,7 @@ def test_a_driver_keeps_its_plan_in_its_spec() -> None:
     read = parse_spec(spec_document(item.spec), Path("spec.toml"))
     assert plan_of(read, "spec.toml") == (structs.replace(PLAN, base=base), "cart-3f9a")
     assert read.run.command == read.run.resume_command
+    assert read.keep.health.hang.act == "off", "between two rows whole trainings end"
     more = change(read, changed_values(60, None, 3))
     assert plan_of(more, "spec.toml")[0] == structs.replace(PLAN, base=base, trials=60, confirm=3)
     with pytest.raises(DamagedError, match=r"run\.values hold no search"):
