@@ -301,6 +301,8 @@ async def test_clean_lists_leftovers_and_removes_only_what_is_ours() -> None:
         await stage.until(lambda: isinstance(stage.screen, LeftoversScreen))
         await stage.shows("unsure ones are never removed: if one is yours")
         await stage.shows("pid 4711")
+        await stage.pilot.resize_terminal(40, 15)
+        await stage.shows("y remove the 2 of ours   Esc back")
         await stage.press("y")
         await stage.until(lambda: len(stage.client.asked_for(Clean)) == 2)
         assert stage.client.asked_for(Clean)[1].remove == ("p1", "s1")

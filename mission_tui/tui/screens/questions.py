@@ -76,7 +76,7 @@ class LeftoversScreen(Sheet[bool]):
 
     def __init__(self, stale: tuple[LeftoverRow, ...]) -> None:
         self._ours = sum(found.verdict == "ours" for found in stale)
-        hint = f"y remove the {self._ours} that are ours   n or Esc leave them" if self._ours else "Esc back"
+        hint = f"y remove the {self._ours} of ours   Esc back" if self._ours else "Esc back"
         super().__init__(f"{len(stale)} left behind by dead runs", hint)
         self._stale = stale
 
