@@ -82,25 +82,26 @@ def print_changes(changes: Iterable[Change]) -> None:
 
 
 def change_lines(change: Change, width: int) -> Iterator[tuple[str | Styled, ...]]:
-    """One change in `width` columns, a line's parts each: grade and values, why it matters, each option that helps.
-
-    A word that is longer than a line stays whole, so that it can be copied.
-    """
-    head = _folded(f"{change.name}: {change.was} -> {change.now}", width, _INDENT)
+    """One change in `width` columns, a line's parts each: grade and values, why it matters, each option that helps."""
+    head = folded(f"{change.name}: {change.was} -> {change.now}", width, _INDENT)
     yield Styled(f"{change.grade:<{_INDENT}}", _COLOURS[change.grade]), head[0][_INDENT:]
     rest = head[1:]
-    rest += _folded(change.why, width, _INDENT)
+    rest += folded(change.why, width, _INDENT)
     for remedy in change.remedies:
         option = "--branch" if remedy.name == "branch" else f"--remedy {remedy.name}"
-        rest += _folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
+        rest += folded(f"{option}: {remedy.what}{words(remedy)}", width, _INDENT, _HANG)
     if change.override:
-        rest += _folded(f"--override {change.name}: resume although this is refused", width, _INDENT, _HANG)
+        rest += folded(f"--override {change.name}: resume although this is refused", width, _INDENT, _HANG)
     if change.remedy and not change.remedies:
-        rest += _folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
+        rest += folded(f"instead: {change.remedy}", width, _INDENT, _HANG)
     yield from ((line,) for line in rest)
 
 
-def _folded(text: str, width: int, indent: int, hang: int = 0) -> list[str]:
+def folded(text: str, width: int, indent: int, hang: int = 0) -> list[str]:
+    """`text` in lines of `width` columns, all but the first `hang` further in than `indent`.
+
+    A word that is longer than a line stays whole, so that it can be copied.
+    """
     from textwrap import wrap
 
     from mission_tui.fleet.text import clean

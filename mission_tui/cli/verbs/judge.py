@@ -6,6 +6,7 @@ several logs each gets one line as soon as it is judged, and is forgotten then.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -197,14 +198,13 @@ class _Judged:
 
     def say_all(self) -> None:
         """All that is to be said of it."""
-        from mission_tui.fleet.text import clean
         from mission_tui.present.numbers import count
 
         findings = self.findings
         many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
         counted = "updates" if self.log.log_interval == 1 and self.algorithm == "PPO" else "rows"
-        write(f"{clean(str(self.log.path), 1000)}: {count(self.log.updates)} {counted}, {many}")
-        write(f"  {self.settings}")
+        _say(f"{self.log.path}: {count(self.log.updates)} {counted}, {many}", 0)
+        _say(self.settings, 2)
         rules = {it.id: it.rule for it in findings}
         for it in findings:
             write()
@@ -213,8 +213,20 @@ class _Judged:
             write("  ", Styled(it.severity, COLOURS[it.severity]), where)
             for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
                 if words:
-                    write(f"    {title}{clean(words, 1000)}")
+                    _say(f"{title}{words}", 4)
         write()
+
+
+def _say(words: str, indent: int) -> None:
+    """`words` in lines of a terminal's width; a pipe or file gets one line, so that they can be searched."""
+    from mission_tui.cli.answers import folded, width_of
+    from mission_tui.fleet.text import clean
+
+    if not sys.stdout.isatty():
+        write(" " * indent + clean(words, 1000))
+        return
+    for line in folded(words, width_of(sys.stdout), indent, 2):
+        write(line)
 
 
 def _judged(path: Path, judge_settings: JudgeSettings) -> _Judged:
