@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,9 @@ from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs.log import TrainingLog, by_row, recognize_in_rows
+
+_NAMED = 3
+"""Updates that are named at most, of those at which the steps of a log go back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         words = f"returns alone, of any algorithm: judged by {', '.join(OF_ANY)}"
         return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
     if told is None or told.algorithm is None:
-        return f"{_words(settings)}{_rows_in_words(log)}", _judged(settings, limits, log.records)
+        return f"{_words(settings)}{_rows_in_words(log)}{_anew_in_words(log)}", _judged(settings, limits, log.records)
     other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
     kin = f" ({', '.join(other.kin)})" if other.kin else ""
     words = f"a log of {other.name} or its kin{kin} and not of PPO ({told.tag}): judged by {', '.join(other.rules)}"
@@ -126,6 +130,17 @@ def _rows_in_words(log: TrainingLog) -> str:
         return ""
     many = "several updates, and does not say how many" if log.log_interval is None else f"{log.log_interval} updates"
     return f"; each row tells of {many}: rows are what is counted below"
+
+
+def _anew_in_words(log: TrainingLog) -> str:
+    """Where its steps go back, as where two trainings stand in one file: rules begin anew there."""
+    rows = log.updates_done
+    begun = [later.update for earlier, later in pairwise(rows) if later.attempt > earlier.attempt]
+    if not begun:
+        return ""
+    which = ", ".join(f"{update:,}" for update in begun[:_NAMED]) + (", ..." if len(begun) > _NAMED else "")
+    counted = "update" if log.log_interval == 1 else "row"
+    return f"; steps go back at {counted} {which}, as where another training begins: judged by itself from there"
 
 
 def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:

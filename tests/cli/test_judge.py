@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import pty
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from mission_tui.cli.root import main
@@ -16,6 +19,7 @@ from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs import event_files
 from mission_tui.records.runs.spec_file import write_spec
 from tests.cli.test_json_documents import check
+from tests.drawn import drawn
 from tests.fleet.recorded import SPEC, update
 from tests.shell import Shell
 
@@ -424,6 +428,36 @@ def test_a_folder_is_judged_with_all_below_it(capsys: pytest.CaptureFixture[str]
     assert [Path(it["file"]).name for it in document["unread"]] == ["empty.csv", "evaluations.npz", "labels.csv"]
     assert main(["judge", "-r", str(top / "odd")]) == 2
     assert "0 logs; 3 files could not be judged" in capsys.readouterr().out
+
+
+def test_two_trainings_in_one_file_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one line on its settings says where steps go back; a training that only called `learn` again has none."""
+    (tmp_path / "both.csv").write_text(SICK + CALM)
+    assert main(["judge", "both.csv"]) == 0
+    assert "steps go back at update 21, as where another training begins" in capsys.readouterr().out
+    again = SICK + "".join(f"{k},{(20 + k) * 2048},0.09,{(20 + k) * 10}\n" for k in range(1, 21))
+    (tmp_path / "again.csv").write_text(again)
+    assert main(["judge", "again.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "again.csv: 40 updates, 1 finding\n" in said
+    assert "go back" not in said
+
+
+def test_a_terminal_gets_lines_of_its_width(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No word is cut in two where a finding is longer than a line; a pipe has the same words, one line each."""
+    assert main(["judge", "sick.csv"]) == 0
+    piped = capsys.readouterr().out
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        assert main(["judge", "sick.csv"]) == 0
+    shown = click.unstyle(drawn(master))
+    assert max(map(len, piped.splitlines())) > 80 >= max(map(len, shown.splitlines()))
+    assert "    cause: " in shown
+    assert shown.split() == piped.split()
 
 
 def test_an_empty_folder_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

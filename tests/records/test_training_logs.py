@@ -94,16 +94,25 @@ def test_logs_without_iterations_are_counted_row_by_row(tmp_path: Path) -> None:
 
 
 def test_a_log_that_was_appended_to_is_a_new_attempt(tmp_path: Path) -> None:
-    """Iterations that begin anew, under their own header, count on as another attempt; repeated rows count once."""
+    """Steps that begin anew, under their own header, count on as another attempt; repeated rows count once."""
     again = "time/iterations,time/total_timesteps,train/approx_kl\n"
-    log = log_of(tmp_path, f"{HEAD}1,10,1,5,,\n2,20,2,5,0.1,4\n2,20,2,5,0.1,4\n{again}1,30,0.3\n2,40,0.4\n")
+    log = log_of(tmp_path, f"{HEAD}1,10,1,5,,\n2,20,2,5,0.1,4\n2,20,2,5,0.1,4\n{again}1,10,0.3\n2,20,0.4\n")
     assert [(row.attempt, row.update, row.timesteps) for row in updates(log)] == [
         (1, 1, 10),
         (1, 2, 20),
-        (2, 3, 30),
-        (2, 4, 40),
+        (2, 3, 10),
+        (2, 4, 20),
     ]
     assert updates(log)[2].metrics == {"train/approx_kl": 0.3}
+
+
+@pytest.mark.parametrize("rows_a_call", [1, 2])
+def test_learn_that_is_called_again_and_again_is_one_attempt(tmp_path: Path, rows_a_call: int) -> None:
+    """SB3 counts iterations anew with each call, and with `reset_num_timesteps=False` steps on: one training."""
+    rows = "".join(f"{k % rows_a_call + 1},{(k + 1) * 10},1,5,0.1,{k}\n" for k in range(6))
+    assert [(row.attempt, row.update, row.timesteps) for row in updates(log_of(tmp_path, HEAD + rows))] == [
+        (1, k, k * 10) for k in range(1, 7)
+    ]
 
 
 def test_a_torn_last_line_gives_what_is_whole_of_it(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ _MOST = 2**53
 def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
     """One record per update, in order; rows that say nothing of training are left out, repeated ones count once.
 
-    Where iterations begin anew (a log that was appended to), a new attempt begins and updates are counted on.
+    Where steps go back (a log that was appended to), a new attempt begins and updates are counted on. Where iterations
+    alone begin anew, `learn` was called again with the same steps, and the training went on.
     """
     joined = _joined([row for row in rows if any(tag.startswith(LOGGED) for tag in row.cells)])
     speeds = _speeds(joined)
@@ -49,8 +50,10 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
         steps = _whole(row.cells.get(STEPS)) or 0
         if iteration <= last and records[-1].timesteps == steps:
             continue
-        if iteration <= last or (records and ITERATION not in row.cells and steps < records[-1].timesteps):
-            attempt, before, last = attempt + 1, before + last, 0
+        anew = iteration <= last
+        if anew or (records and ITERATION not in row.cells and steps < records[-1].timesteps):
+            attempt += not anew or steps < records[-1].timesteps
+            before, last = before + last, 0
             iteration = iteration if ITERATION in row.cells else 1
         last = iteration
         metrics = {tag: spoken(value) for tag, value in row.cells.items() if tag.startswith(LOGGED)}
