@@ -28,6 +28,8 @@ OF_REWARDS, AT_FIRST = 1.5, 5.0
 PERFECT = 0.99
 OF_ONE_REWARD = 0.1
 """Mean square rewards that values of single rewards miss by, measured: 1e-3; values that look ahead 0.7."""
+THE_SAME = 0.02
+"""Of the largest mean return, by how much those of 16 updates may differ where every episode returns the same."""
 LEAST_SHARE = 1e-6
 NORMALIZED = 20.0
 """Variance that targets of normalised rewards do not have: it is about 1, and was seen up to 4.4."""
@@ -52,7 +54,7 @@ class ValueHorizon:
 
     def __init__(self, settings: Settings) -> None:
         self._gamma = settings.gamma
-        self._looks = Window[tuple[float, float, float]](LOOKS)
+        self._looks = Window[tuple[float, float, float, float]](LOOKS)
         self._same = Hysteresis(NEEDED, LOOKS)
         self._largest_loss = self._most = 0.0
         self._return = math.nan
@@ -67,7 +69,7 @@ class ValueHorizon:
             return
         self._largest_loss, self._most = max(self._largest_loss, loss), max(self._most, mean / self.length)
         if not math.isnan(explained):
-            self._looks.append((loss, mean / self.length, explained))
+            self._looks.append((loss, mean / self.length, explained, mean))
         # SB3 says nan where all targets are the same, and some huge negative number where they are but for rounding. Of
         # targets that hold the value of a next state no two are alike, whatever the return does; rounding needs more.
         same = math.isnan(explained) or (explained < ABSURD and mean != self._return)
@@ -89,12 +91,15 @@ class ValueHorizon:
         """Values are next to never wrong, as those of good policies are too: what a poor one earns later is chance.
 
         They miss by next to nothing of a single reward then. Where rewards are distances, those of a poor policy may be
-        as good although they look far ahead, and miss by about a reward.
+        as good although they look far ahead, and miss by about a reward. Where every episode returns the same, as of
+        a task that was solved at once, nothing is left to chance, and values that look far ahead are as good.
         """
         loss = statistics.fmean(loss for loss, *_ in self._looks)
-        reward = statistics.fmean(reward for _, reward, _ in self._looks)
-        explained = statistics.median(explained for *_, explained in self._looks)
-        return explained > PERFECT and loss <= OF_ONE_REWARD * reward * reward
+        reward = statistics.fmean(reward for _, reward, *_ in self._looks)
+        explained = statistics.median(explained for _, _, explained, _ in self._looks)
+        means = [mean for *_, mean in self._looks]
+        varied = max(means) - min(means) > THE_SAME * max(map(abs, means))
+        return varied and explained > PERFECT and loss <= OF_ONE_REWARD * reward * reward
 
     @property
     def _vary_as_rewards(self) -> bool:
@@ -102,14 +107,14 @@ class ValueHorizon:
 
         A log's returns are those of the task. Where its losses may be of normalised rewards they cannot be compared.
         """
-        variance = statistics.median(loss / max(1.0 - explained, LEAST_SHARE) for loss, _, explained in self._looks)
-        reward = statistics.median(reward for _, reward, _ in self._looks)
+        variance = statistics.median(loss / max(1.0 - explained, LEAST_SHARE) for loss, _, explained, _ in self._looks)
+        reward = statistics.median(reward for _, reward, *_ in self._looks)
         return NORMALIZED < variance < VARY * VARY * reward * reward
 
     @property
     def _of_single_rewards(self) -> bool:
         """Where a reward of 1 ends an episode, values miss by what a step pays on average, and not by what follows."""
         loss = statistics.fmean(loss for loss, *_ in self._looks)
-        reward = statistics.fmean(reward for _, reward, _ in self._looks)
+        reward = statistics.fmean(reward for _, reward, *_ in self._looks)
         never_missed_more = self._largest_loss < AT_FIRST * self._most
         return 0.0 < reward * self.length < 1.0 and loss < OF_REWARDS * reward and never_missed_more

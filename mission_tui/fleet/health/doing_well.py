@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
+from mission_tui.fleet.health.phrases import lost_share
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
 from mission_tui.fleet.windows import Numbers
 
@@ -160,7 +161,7 @@ class Success:
         """What is poor, in words that go on a sentence about something else."""
         if not self.shortfall and self._falls:
             newest = self._context.returns.newest
-            return f"the newest {newest.COUNT} episodes have lost {newest.share_lost:.0%} of what was gained"
+            return f"the newest {newest.COUNT} episodes have lost {lost_share(newest.share_lost)} of what was gained"
         return self.shortfall or "the return is neither rising nor near its best"
 
     @property

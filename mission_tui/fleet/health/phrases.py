@@ -27,6 +27,11 @@ def rounded(value: float) -> str:
     return f"{value:,.0f}" if 99.5 <= abs(value) < 1e9 else f"{value:.2g}"
 
 
+def lost_share(share: float) -> str:
+    """How much of a gain is lost; of one that is gone and more, all."""
+    return "all" if share >= 0.995 else f"{share:.0%}"
+
+
 def pressure_of(settings: Settings, learning_rate: float | None) -> float | None:
     """Gradient steps per update x learning rate as a multiple of the reference's 16 x 2.5e-4 (source 004)."""
     if settings.gradient_steps is None or learning_rate is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Row
@@ -94,6 +95,12 @@ def test_good_values_of_distances_are_no_near_horizon() -> None:
     near = flat(length=50.0, level=-50.0, loss=1e-3, ev=0.995)
     assert [severity for _, severity in said(near).changes] == ["warning"]
     assert said(flat(length=50.0, level=-50.0, loss=0.7, ev=0.995)).changes == []
+
+
+def test_good_values_of_a_task_that_was_solved_at_once_are_no_near_horizon() -> None:
+    """Where every episode returns the same there is no chance that values could not foresee, whatever the horizon."""
+    solved = [line.metrics | {"rollout/ep_rew_mean": 1.0} for line in flat(length=18.0, loss=2e-6, ev=0.998)]
+    assert said([replace(line, metrics=tags) for line, tags in zip(flat(), solved, strict=True)]).changes == []
 
 
 def test_values_that_miss_by_one_reward_only_look_no_step_ahead() -> None:

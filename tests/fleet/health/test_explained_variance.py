@@ -147,6 +147,20 @@ def test_cause_and_advice_follow_the_settings(
     assert not words.advice_set or change(spec, words.advice_set) != spec
 
 
+def test_rewards_that_are_too_small_are_the_cause() -> None:
+    """No network misses by less than a thousandth; that rewards are normalised in a log of returns alone is known by
+    larger errors.
+    """
+    small = [1e-6 * value for value in WORSE]
+    words = explained([0.0] * 150, small, value_loss=1e-6).words[0]
+    assert words.cause == (
+        "values miss returns by about 0.001 (root of the value loss); no mean return was as much as 0.1 of that: too "
+        "little to be learned"
+    )
+    assert words.advice == "scale the rewards up or normalise them, in a new training"
+    assert "too little" not in explained([0.0] * 150, small, value_loss=0.5).words[0].cause
+
+
 def test_values_that_were_good_say_until_when() -> None:
     """The same settings taught them once, so the cause asks first what has changed since."""
     words = explained([0.8] * 100 + [-0.7] * 60, value_loss=400.0).words[-1]

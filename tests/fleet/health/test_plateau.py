@@ -78,6 +78,34 @@ def test_blank_returns_do_not_count() -> None:
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
+def test_a_return_that_never_moved_is_told_at_half_of_the_budget() -> None:
+    """In a training of 40 updates, too: a true word on slow and sparse tasks, and over with the first success."""
+    short = Settings(total_timesteps=40_000, rollout=1000)
+    stuck = watch(Plateau, rows([-200.0] * 40), short)
+    assert [(severity, first) for severity, first, _ in stuck.incidents] == [("info", 30)]
+    assert stuck.words[0].sentence == "the mean return has been -200 in all of 30 updates"
+    assert stuck.words[0].advice.startswith("nothing if this is as good as it gets; otherwise pay for steps on the way")
+    assert watch(Plateau, rows([-200.0] * 34 + [-150.0, -120.0, -110.0, -100.0] * 2), short).incidents[0][2] <= 36
+    assert watch(Plateau, rows([-200.0] * 40), Settings(total_timesteps=200_000, rollout=1000)).incidents == []
+
+
+def test_a_return_that_only_wanders_has_not_risen() -> None:
+    """Whether the policy still chooses as it did untrained is said beside it, and what that may come of."""
+    wanders = [22.0 + dice.uniform(-2.0, 2.0) for _ in range(40)]
+    short = Settings(total_timesteps=40_000, rollout=1000)
+    for entropy, said in ((0.687, "99%"), (0.3, "43%")):
+        lines = [
+            replace(line, metrics={**line.metrics, "train/entropy_loss": -0.693 if line.update < 3 else -entropy})
+            for line in rows(wanders)
+        ]
+        words = watch(Plateau, lines, short).words[0]
+        assert words.sentence.startswith("in 30 updates the return has not risen by more than chance: 2")
+        assert f"its entropy is {said} of what it was at its start" in words.cause
+        assert ("still chooses as at random" in words.cause) == (said == "99%")
+    rising = [20.0 + n + dice.uniform(-2.0, 2.0) for n in range(40)]
+    assert watch(Plateau, rows(rising), short).incidents == []
+
+
 def test_healthy_runs_of_others_hear_little_of_it() -> None:
     """About one in 1,000 of 22,000 updates, all of them information."""
     found = [severity for _, (severity, *_), _ in incidents_on(Plateau, "healthy")]

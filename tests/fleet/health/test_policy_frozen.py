@@ -203,6 +203,10 @@ def test_a_kl_that_was_never_there_is_not_believed_while_the_return_improves() -
     stuck = [row(n, {**DEAD, "ret": 5.0}) for n in range(1, 200)]
     assert judged(PolicyFrozen, stuck).changes == [(16, "critical")]
     assert judged(PolicyFrozen, improving, Settings(gradient_steps=40)).changes == [(10, "critical")]
+    # Of several epochs it is that of the last, and without a rate no step is taken, whatever the return does.
+    assert judged(PolicyFrozen, improving, Settings(n_epochs=6)).changes == [(10, "critical")]
+    without = [row(n, {**DEAD, "ret": float(n), "learning_rate": 0.0}) for n in range(1, 200)]
+    assert judged(PolicyFrozen, without).changes == [(10, "critical")]
 
 
 CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [

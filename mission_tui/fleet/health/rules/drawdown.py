@@ -20,7 +20,13 @@ from msgspec import Struct
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, spoken
 from mission_tui.fleet.health.doing_well import REAL_GAIN
-from mission_tui.fleet.health.phrases import halved_learning_rate, learning_rate_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import (
+    halved_learning_rate,
+    learning_rate_of,
+    lost_share,
+    pressure_sentence,
+    rounded,
+)
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
 from mission_tui.fleet.windows import Numbers, Window
@@ -104,8 +110,8 @@ class Drawdown(Rule):
         return Explanation(
             sentence=(
                 f"{newest if fall.hidden else 'return'} fell from {_short(fall.peak):g} at update "
-                f"{fall.peak_update:,} to {_short(fall.now):g}: {fall.share_lost:.0%} of what was gained since "
-                f"{_short(fall.base):g} is lost{', and the mean with older ones hides it' if fall.hidden else ''}"
+                f"{fall.peak_update:,} to {_short(fall.now):g}: {lost_share(fall.share_lost)} of what was gained "
+                f"since {_short(fall.base):g} is lost{', and the mean with older ones hides it' if fall.hidden else ''}"
             ),
             cause=cause,
             advice=f"go back to the checkpoint from before update {fall.peak_update:,} and {remedy}",

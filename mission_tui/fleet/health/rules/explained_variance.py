@@ -37,6 +37,10 @@ LEARNED_SHARE = 0.5
 RATE_SPENT = 0.1
 """Below this share of the first learning rate a schedule lets nobody learn any more, the values included."""
 FAR_HORIZON = 500.0
+TINY_SHARE, SMALL_ERROR = 0.1, 0.05
+"""Of what values miss by, a return that is lost in it; and that error where rewards are as they are: values of
+normalised ones miss by about 1 where they explain nothing.
+"""
 VALUE_COEF = 1.0
 
 
@@ -101,7 +105,7 @@ class ExplainedVariance(Rule):
         critical = severity == "critical"
         advice, assignments = self._advice(row)
         return Explanation(
-            sentence=self._sentence(critical),
+            sentence=self._sentence(severity),
             cause=self._cause(row),
             advice=advice,
             advice_set=assignments,
@@ -161,8 +165,10 @@ class ExplainedVariance(Rule):
         same = bool(self._values) and statistics.median(map(abs, self._values)) < SAME_EVERYWHERE
         return moved or worse or same or self._best >= ONCE_GOOD
 
-    def _sentence(self, critical: bool) -> str:
-        limits = self._limits
+    def _sentence(self, severity: Severity) -> str:
+        limits, critical = self._limits, severity == "critical"
+        if self._useless.on and severity == "info":
+            return f"{self._complaint()}; the return holds near its best all the same"
         if self._useless.on and not critical:
             return f"{self._complaint()}, and {self._success.complaint}"
         if self._nans:
@@ -192,7 +198,9 @@ class ExplainedVariance(Rule):
     def _cause(self, row: Row) -> str:
         settings = self.context.settings
         parts = [reward_scale_sentence(row, settings)]
-        if self._best >= ONCE_GOOD:
+        if self._is_tiny(row):
+            parts.append(f"no mean return was as much as {rounded(TINY_SHARE)} of that: too little to be learned")
+        if self._best >= ONCE_GOOD and not self._useless.on:
             good = f"values explained returns until about update {self._good_until} (median {self._best:.2g} at best)"
             parts.insert(0, f"{good}: look at what has changed since in what the environment pays and shows")
         if settings.gamma is not None and settings.gamma < 1.0:
@@ -201,12 +209,20 @@ class ExplainedVariance(Rule):
             parts.append(f"the value loss has weight {settings.vf_coef:g}")
         return "; ".join(part for part in parts if part) or "this log has neither the value loss nor the settings"
 
+    def _is_tiny(self, row: Row) -> bool:
+        """Whether rewards, which are not known to be normalised, are lost in the error that any network makes."""
+        loss, returns = row.metrics.get("train/value_loss", math.nan), self.context.returns
+        most = TINY_SHARE * math.sqrt(loss) if 0.0 < loss < SMALL_ERROR * SMALL_ERROR else 0.0
+        return self.context.settings.normalize_reward is not True and 0.0 < max(-returns.low, returns.high) < most
+
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
         if self._useless.on and self.context.losses.values_are_untaught:
             return "give the value loss a weight", (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",)
         if self._useless.on:
             return "let values look further ahead", (f"ppo.gamma={USUAL_GAMMA:g}",)
+        if self._is_tiny(row):
+            return "scale the rewards up or normalise them, in a new training", ()
         if is_large(row, settings):
             # Not on the way: of 9 sick trainings that went on with normalised rewards 4 did better and 4 worse.
             return "normalise rewards, in a new training: values would have to learn another scale in this one", ()

@@ -2,6 +2,9 @@
 
 It is silent where the task is known to be solved (see `success`), and where the return stands still exactly at its
 best, as it does where no more can be had.
+
+A return that never rose above where it began is told once half of the budget is used, however few updates that was:
+that so much is spent for nothing yet is true of slow and sparse tasks too, and whether it is trouble a person knows.
 """
 
 from __future__ import annotations
@@ -10,13 +13,19 @@ import math
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
-from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
+from mission_tui.fleet.health.loss_parts import MOST_ENTROPY_COEF
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.windows import Window
 
 BEST_SHARE = 0.9
 ERRORS = 4.0
+LATE_SHARE = 0.5
+AT_RANDOM = 0.97
+"""Of its first entropy, from which on a policy chooses as it did untrained. Measured: 0.99 where an entropy bonus of 1
+outweighs the task, below 0.95 in MountainCar, whose return never moves either."""
+ENTROPY, STD = "train/entropy_loss", "train/std"
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/success_rate", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 
@@ -33,13 +42,18 @@ class Plateau(Rule):
         self._level = -math.inf
         self._level_update = 0
         self._known = 0
+        self._unmoved = False
+        self._entropy = 0.0
         self._row: Row | None = None
         self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
 
     def judge(self, row: Row) -> Severity | None:
-        """Information once the smoothed return has not beaten its best by 2 % of the range for 200 updates."""
+        """Information once the smoothed return has not beaten its best by 2 % of the range for 200 updates, or has not
+        moved by more than chance in half of the budget.
+        """
         returns, limits = self.context.returns, self._limits
         self._success.update(row)
+        self._entropy = self._entropy or max(0.0, -row.metrics.get(ENTROPY, 0.0))
         if "rollout/ep_rew_mean" in row.metrics and returns.best is not None:
             self._row = row
             if self._known % max(1, limits.updates // EVIDENCE) == 0:
@@ -47,9 +61,16 @@ class Plateau(Rule):
             self._known += 1
             if returns.best > self._level and returns.best - self._level >= self._least_gain():
                 self._level, self._level_update, self._known = returns.best, row.update, 0
-        if self._known < limits.updates or not returns.warm or self._done():
+        # A gain that is no longer chance ends it, and is twice as large as one that may be.
+        errors = REAL_GAIN if self._unmoved else ERRORS
+        self._unmoved = self._late(row) and self._success.gain <= errors * returns.smooth_error
+        if not (self._known >= limits.updates or self._unmoved) or not returns.warm or self._done():
             return None
         return "info"
+
+    def _late(self, row: Row) -> bool:
+        total = self.context.settings.total_timesteps
+        return self._unmoved or (total is not None and row.timesteps >= LATE_SHARE * total)
 
     def _least_gain(self) -> float:
         """What a better return must be better by: chance alone makes the best of many a little better ever again."""
@@ -58,6 +79,8 @@ class Plateau(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """Since when, at which return, and what is left to turn up."""
+        if self._unmoved:
+            return self._explain_unmoved()
         settings, row = self.context.settings, self._row
         rate = learning_rate_of(row, settings)
         at = f" at a learning rate of {rate:.3g}" if rate is not None else ""
@@ -75,6 +98,51 @@ class Plateau(Rule):
             threshold=self._level,
             window=self._limits.updates,
         )
+
+    def _explain_unmoved(self) -> Explanation:
+        """Whether anything ever paid differently, and whether the policy still chooses as it did untrained."""
+        settings, returns, row = self.context.settings, self.context.returns, self._row
+        same = returns.high == returns.low
+        entropy, bonus = self._entropy_share(), settings.ent_coef
+        if same:
+            sentence = f"the mean return has been {returns.high:.4g} in all of {returns.known:,} updates"
+            cause = "nothing that the policy did was paid differently yet"
+            advice = "pay for steps on the way to the goal, or explore more"
+        else:
+            now, start = returns.smooth or 0.0, (returns.best or 0.0) - self._success.gain
+            sentence = (
+                f"in {returns.known:,} updates the return has not risen by more than chance: {start:.4g} at first, "
+                f"{now:.4g} now"
+            )
+            cause = "the policy has not found anything that pays more"
+            advice = "explore more, or learn with larger steps"
+        if entropy is not None:
+            cause += f"; its entropy is {entropy:.0%} of what it was at its start"
+        if bonus is not None:
+            cause += f"; ppo.ent_coef = {bonus:g}"
+        assignments = ("ppo.ent_coef=0.01",) if bonus == 0.0 else ()
+        if entropy is not None and entropy >= AT_RANDOM and not same:
+            cause += ": it still chooses as at random"
+            advice = "learn with larger steps or a smaller entropy bonus"
+            assignments = ("ppo.ent_coef=0.01",) if bonus is not None and bonus > MOST_ENTROPY_COEF else ()
+        return Explanation(
+            sentence=sentence,
+            cause=cause,
+            advice=f"nothing if this is as good as it gets; otherwise {advice}",
+            advice_set=assignments,
+            evidence=(*self._evidence, *([row.evidence(*TAGS)] if row else [])),
+            signal="rollout/ep_rew_mean",
+            threshold=self._level if math.isfinite(self._level) else None,
+            window=self._limits.updates,
+        )
+
+    def _entropy_share(self) -> float | None:
+        """What is left of the first entropy; None where actions are continuous, whose entropy has no zero."""
+        row = self._row
+        entropy = -row.metrics.get(ENTROPY, math.nan) if row is not None else math.nan
+        if row is None or STD in row.metrics or not self._entropy or not 0.0 <= entropy < math.inf:
+            return None
+        return entropy / self._entropy
 
     def _done(self) -> bool:
         returns = self.context.returns

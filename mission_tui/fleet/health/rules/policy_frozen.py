@@ -63,7 +63,8 @@ class PolicyFrozen(Rule):
         self._stopped = self._unfinished = self._idles = False
         self._entropy = 0.0
         self._std = 0.0
-        self._moved = context.settings.gradient_steps is not None
+        # Of several epochs SB3 says the KL of the last, before which there were steps.
+        self._moved = context.settings.gradient_steps is not None or (context.settings.n_epochs or 1) > 1
         self._learned = False
         self._begin()
 
@@ -126,7 +127,7 @@ class PolicyFrozen(Rule):
         dead = row.metrics[KL] < limits.critical_kl * self._planned and clipped == 0.0
         idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
         self._idles = idle
-        self._moved = self._moved or not dead
+        self._moved = self._moved or not dead or learning_rate_of(row, self.context.settings) == 0.0
         if not dead:
             self._moving.append(u)
         elif not self._dead.count:
