@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import MetricRecord
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.health.algorithms import (
     OF_ANY,
@@ -92,7 +92,8 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         words = f"returns alone, of any algorithm: judged by {', '.join(OF_ANY)}"
         return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
     if told is None or told.algorithm is None:
-        return f"{_words(settings)}{_rows_in_words(log)}{_anew_in_words(log)}", _judged(settings, limits, log.records)
+        words = f"{_words(settings)}{_rows_in_words(log)}{_anew_in_words(log)}{_unknown_return_in_words(log)}"
+        return words, _judged(settings, limits, log.records)
     other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
     kin = f" ({', '.join(other.kin)})" if other.kin else ""
     words = f"a log of {other.name} or its kin{kin} and not of PPO ({told.tag}): judged by {', '.join(other.rules)}"
@@ -130,6 +131,13 @@ def _rows_in_words(log: TrainingLog) -> str:
         return ""
     many = "several updates, and does not say how many" if log.log_interval is None else f"{log.log_interval} updates"
     return f"; each row tells of {many}: rows are what is counted below"
+
+
+def _unknown_return_in_words(log: TrainingLog) -> str:
+    """That no row has a return, without which no finding means little."""
+    if any(RETURN in row.metrics for row in log.updates_done):
+        return ""
+    return f"; no row has {RETURN}, because no episode ended or no Monitor was used: most rules need it and say nothing"
 
 
 def _anew_in_words(log: TrainingLog) -> str:

@@ -430,6 +430,17 @@ def test_a_folder_is_judged_with_all_below_it(capsys: pytest.CaptureFixture[str]
     assert "0 logs; 3 files could not be judged" in capsys.readouterr().out
 
 
+def test_a_log_without_returns_says_how_little_its_findings_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    """As where no episode ends: that nothing was found is no praise then."""
+    assert main(["judge", "calm.csv"]) == 0
+    assert "; no row has rollout/ep_rew_mean, because no episode ended" in capsys.readouterr().out
+    Path("paid.csv").write_text(
+        HEAD.replace("train/n_updates", "rollout/ep_rew_mean") + "1,2048,0.01,5\n2,4096,0.01,6\n"
+    )
+    assert main(["judge", "paid.csv"]) == 0
+    assert "no row has" not in capsys.readouterr().out
+
+
 def test_two_trainings_in_one_file_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The one line on its settings says where steps go back; a training that only called `learn` again has none."""
     (tmp_path / "both.csv").write_text(SICK + CALM)

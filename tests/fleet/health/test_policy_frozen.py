@@ -256,6 +256,13 @@ def test_going_back_means_before_the_standstill() -> None:
     assert then(DEAD, ret=20.0).words[0].advice.endswith("from before update 41")
 
 
+def test_nobody_goes_back_before_the_first_update() -> None:
+    """A policy that hardly moved from the start has no better checkpoint: its steps are too small."""
+    lines = [row(n, {**SMALL, "ret": 20.0 + n}) for n in range(2, 60)]
+    words = judged(PolicyFrozen, lines, Settings(learning_rate=1e-3)).words[0]
+    assert words.advice.endswith("otherwise take larger steps: a higher learning rate, or more epochs")
+
+
 def test_going_back_means_before_all_of_a_standstill_that_gets_worse() -> None:
     """A policy that hardly moved from update 41 on, and not at all from 71 on, has stood still since 41."""
     lines = [row(n, {"approx_kl": 0.01, "clip_fraction": 0.1, "ret": float(n)}) for n in range(1, 41)]

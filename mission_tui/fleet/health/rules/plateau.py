@@ -21,7 +21,9 @@ from mission_tui.fleet.windows import Window
 
 BEST_SHARE = 0.9
 ERRORS = 4.0
-LATE_SHARE = 0.5
+LATE_SHARE, FEWEST = 0.5, 20
+"""Of the budget, and updates that said a return: what is known of half a training in which few episodes end is little.
+"""
 AT_RANDOM = 0.97
 """Of its first entropy, from which on a policy chooses as it did untrained. Measured: 0.99 where an entropy bonus of 1
 outweighs the task, below 0.95 in MountainCar, whose return never moves either."""
@@ -63,7 +65,8 @@ class Plateau(Rule):
                 self._level, self._level_update, self._known = returns.best, row.update, 0
         # A gain that is no longer chance ends it, and is twice as large as one that may be.
         errors = REAL_GAIN if self._unmoved else ERRORS
-        self._unmoved = self._late(row) and self._success.gain <= errors * returns.smooth_error
+        late = self._late(row) and returns.known >= FEWEST
+        self._unmoved = late and self._success.gain <= errors * returns.smooth_error
         if not (self._known >= limits.updates or self._unmoved) or not returns.warm or self._done():
             return None
         return "info"

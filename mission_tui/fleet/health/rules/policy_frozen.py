@@ -37,6 +37,8 @@ LEARNED_WITH, FEWEST_STEPS = 0.25, 8
 COLLAPSED = 0.05
 LOST_SHARE = 0.5
 """Of the way from its low to its best, below which a policy without a choice left has lost what it had learned."""
+AT_FIRST = 5
+"""A standstill that began by this update has no checkpoint from before it."""
 NO_GRADIENT = 1e-6
 LOW_PRESSURE = 0.25
 LEAST_ENT_COEF = 0.01
@@ -252,6 +254,8 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
         or _no_gradient(row, since)
         or (_not_stepped(row, rate) if dead else _too_small(settings, rate))
     )
+    if words is None and since <= AT_FIRST:
+        return pressure_sentence(settings, rate), "take larger steps: a higher learning rate, or more epochs", ()
     return words or (pressure_sentence(settings, rate), _back(since), ())
 
 
