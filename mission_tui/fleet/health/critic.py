@@ -25,6 +25,7 @@ NEAR = 0.5
 ABSURD = -1e4
 OF_REWARDS, AT_FIRST = 1.5, 5.0
 """Mean square rewards by which values miss; before they have learned anything, more."""
+MOST_WON = 0.9
 PERFECT = 0.99
 OF_ONE_REWARD = 0.1
 """Mean square rewards that values of single rewards miss by, measured: 1e-3; values that look ahead 0.7."""
@@ -113,8 +114,11 @@ class ValueHorizon:
 
     @property
     def _of_single_rewards(self) -> bool:
-        """Where a reward of 1 ends an episode, values miss by what a step pays on average, and not by what follows."""
+        """Where a reward of 1 ends an episode, values miss by what a step pays on average, and not by what follows.
+
+        Where nearly every episode ends so, there is next to nothing to miss by.
+        """
         loss = statistics.fmean(loss for loss, *_ in self._looks)
         reward = statistics.fmean(reward for _, reward, *_ in self._looks)
         never_missed_more = self._largest_loss < AT_FIRST * self._most
-        return 0.0 < reward * self.length < 1.0 and loss < OF_REWARDS * reward and never_missed_more
+        return 0.0 < reward * self.length < MOST_WON and loss < OF_REWARDS * reward and never_missed_more
