@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,23 @@ def test_nearly_all_lost_for_twenty_updates_is_critical() -> None:
     assert words.threshold == pytest.approx(20.0, abs=5.0)
     assert words.advice.startswith("go back to the checkpoint from before update 10")
     assert 2 <= len(words.evidence) <= 12
+
+
+def test_a_fall_at_once_is_no_noise_to_measure_it_by() -> None:
+    """From one update to the next all is gone, as where the environment ends each episode at once, and stays so. Where
+    the mean remembers many updates' episodes, one disaster makes such a step.
+    """
+    values = [*(3.0 * number for number in range(35)), *[1.0] * 35]
+    short = Settings(total_timesteps=60_000, rollout=1000)
+    watched = watch(Drawdown, rows(values), short)
+    [(severity, first, _)] = watched.incidents
+    assert (severity, first <= 50) == ("critical", True)
+    assert watched.words[-1].sentence.endswith("all of what was gained since 3 is lost")
+    slow = [
+        replace(line, timesteps=100 * line.update, metrics={**line.metrics, "rollout/ep_len_mean": 10.0})
+        for line in rows(values)
+    ]
+    assert watch(Drawdown, slow, short).incidents == []
 
 
 def test_gains_that_noise_could_make_do_not_count() -> None:

@@ -230,6 +230,12 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
     ),
     (Settings(), {"grad_norm": 1e-9}, "there is next to no gradient (norm 1e-09)", ()),
     (Settings(), {"grad_norm": 0.8}, "gradients of norm 0.8 do not change the policy", ()),
+    (
+        Settings(learning_rate=1e-3),
+        {"value_loss": 4e10},
+        "values miss returns by about 200,000 (root of the value loss); the gradient is clipped as a whole",
+        (),
+    ),
     (Settings(learning_rate=0.0), {"grad_norm": 0.8}, "the learning rate is 0", ("ppo.learning_rate=0.00025",)),
 ]
 

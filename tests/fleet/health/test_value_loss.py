@@ -90,6 +90,18 @@ def test_advice_normalises_rewards_or_halves_the_rate() -> None:
         assert change(spec, words.advice_set) != spec
 
 
+def test_of_small_steps_the_rate_is_no_advice() -> None:
+    """As where the environment ends each episode at once: what returns are is another thing than how far steps go."""
+    falling = LEARNING + [59.0 - 2.0 * n for n in range(25)]
+    tags = [
+        {"value_loss": loss, "ret": ret, "approx_kl": 0.004, "learning_rate": 3e-4}
+        for loss, ret in zip([1.0] * 60 + [900.0] * 25, falling, strict=True)
+    ]
+    words = judged(ValueLoss, [row(n, it) for n, it in enumerate(tags, start=1)], SETTINGS).words[-1]
+    assert words.advice.startswith("look for what changed in the environment or its rewards")
+    assert words.advice_set == ()
+
+
 def test_absurd_losses_are_survived() -> None:
     """NaN belongs to the rule `nan`, a negative loss to nobody, and zero has no multiple."""
     assert lost([math.nan, math.inf, -1.0] * 20, LEARNING).changes == []

@@ -35,6 +35,10 @@ TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/
 EVIDENCE = 12
 NEWEST_LOST = 0.75
 STEPS_SEEN = 50
+FEWEST, OF_ALL = 20, 2.0
+"""Returns from which the noise before a fall is known; and how many times all episodes of the mean must have been
+replaced while it lasts, so that no single disaster makes it.
+"""
 
 
 class _Fall(Struct, frozen=True):
@@ -62,6 +66,7 @@ class Drawdown(Rule):
         self._nearly_all = Hysteresis(limits.critical_updates, limits.critical_updates)
         self._smooth = self._peak = self._base = self._lowest = math.nan
         self._peak_update = 0
+        self._usual: tuple[float, float] | None = None
         self._steps = Steps.shared(context)
         self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
         self._judged: Row | None = None
@@ -138,6 +143,8 @@ class Drawdown(Rule):
         self._lowest = min(self._lowest, self._smooth)
         if self._smooth >= self._peak:
             self._peak, self._base, self._peak_update = self._smooth, self._lowest, row.update
+            returns = self.context.returns
+            self._usual = (returns.noise, returns.smooth_error) if returns.known >= FEWEST else None
             self._evidence.clear()
         elif (row.update - self._peak_update) % max(1, self._limits.warning_updates // 2) == 0:
             self._evidence.append(row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))})
@@ -148,7 +155,11 @@ class Drawdown(Rule):
 
     def _gain_is_real(self) -> bool:
         limits, returns = self._limits, self.context.returns
-        sigmas = max(limits.least_gain_sigmas * returns.noise, REAL_GAIN * returns.smooth_error)
+        noise, error = returns.noise, returns.smooth_error
+        if self._usual is not None and OF_ALL * returns.updates_of_window <= limits.warning_updates:
+            # A fall that all episodes share, and that stays, is none of the noise that it is measured by.
+            noise, error = min(noise, self._usual[0]), min(error, self._usual[1])
+        sigmas = max(limits.least_gain_sigmas * noise, REAL_GAIN * error)
         least = max(sigmas, limits.least_gain_share * returns.span)
         gain, fall = self._peak - self._base, self._peak - self._smooth
         return gain >= least or (gain >= least / 2.0 and fall >= least)

@@ -14,11 +14,19 @@ next to nothing.
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from mission_tui.fleet.events.findings import GRAVITY, POLICY_FROZEN, Severity
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import (
+    is_large,
+    learning_rate_of,
+    pressure_of,
+    pressure_sentence,
+    reward_scale_sentence,
+    rounded,
+)
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
@@ -40,6 +48,7 @@ LOST_SHARE = 0.5
 AT_FIRST = 5
 """A standstill that began by this update has no checkpoint from before it."""
 NO_GRADIENT = 1e-6
+HUGE_ERROR = 1e3
 LOW_PRESSURE = 0.25
 LEAST_ENT_COEF = 0.01
 LARGEST_RATE = 1e-2
@@ -252,6 +261,7 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
         or _pressed_flat(row, settings)
         or _collapsed(row, settings)
         or _no_gradient(row, since)
+        or _outweighed(row, settings, rate)
         or (_not_stepped(row, rate) if dead else _too_small(settings, rate))
     )
     if words is None and since <= AT_FIRST:
@@ -301,6 +311,16 @@ def _no_gradient(row: Row, since: int) -> Words | None:
         return None
     cause = f"there is next to no gradient (norm {norm:.1g}): saturated or dead units, or advantages that do not differ"
     return cause, _back(since), ()
+
+
+def _outweighed(row: Row, settings: Settings, rate: float | None) -> Words | None:
+    """What is left of a clipped gradient for the policy where values miss by thousands is below Adam's 1e-5."""
+    loss = row.metrics.get("train/value_loss", math.nan)
+    if rate == 0.0 or not (HUGE_ERROR * HUGE_ERROR <= loss < math.inf and is_large(row, settings)):
+        return None
+    missed = reward_scale_sentence(row, settings)
+    cause = f"{missed}; the gradient is clipped as a whole, and that leaves the policy next to nothing of it"
+    return cause, "normalise rewards, in a new training", ()
 
 
 def _not_stepped(row: Row, rate: float | None) -> Words | None:

@@ -11,9 +11,10 @@ import math
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.algorithms import critic_loss
-from mission_tui.fleet.health.phrases import halved_learning_rate, normalized_rewards, reward_scale_sentence, rounded
+from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
+from mission_tui.fleet.health.rules.drawdown import Steps
 from mission_tui.fleet.windows import Window
 
 TAG = "train/value_loss"
@@ -34,12 +35,14 @@ class ValueLoss(Rule):
         self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._median: float | None = None
+        self._steps = Steps.shared(context)
         self._tag = TAG
         self._informed = self._informing = self._falling = False
 
     def judge(self, row: Row) -> Severity | None:
         """Above 10 x the run's own median in 5 updates: a warning while the return falls, else information, once."""
         tag, limits = critic_loss(row.metrics), self._limits
+        self._steps.update(row)
         if tag is not None and 0.0 <= (loss := row.metrics[tag]) < math.inf:
             self._tag = tag
             self._rows.append(row)
@@ -75,8 +78,9 @@ class ValueLoss(Rule):
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
         worse, what = severity == "warning", CALLED.get(self._tag, "loss of the values")
-        fix = normalized_rewards(settings) or halved_learning_rate(settings, row)
-        how = "normalise rewards" if normalized_rewards(settings) else "halve the learning rate"
+        how, fix = "normalise rewards", normalized_rewards(settings)
+        if not fix:
+            _, how, fix = self._steps.blame()
         return Explanation(
             sentence=f"{what} is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
             + (
