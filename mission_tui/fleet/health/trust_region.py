@@ -20,6 +20,8 @@ from mission_tui.fleet.specs.spec import Schedule
 
 SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
+USUAL_CLIP, WIDEST_CLIP = 0.2, 1.0
+"""Published settings of PPO clip at 0.1 to 0.4; beyond 1 a probability may become 0 and nothing holds it."""
 SAFE_TIMES = 4.0
 """The u beyond which an update has gone too far by any profile: 4 x the safe KL (health guide, section 2)."""
 HIGH_PRESSURE = 2.0
@@ -204,14 +206,16 @@ def _radius(clip: float) -> float:
 
 
 def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str, ...]]:
-    """One advice and its assignments: a usual rate where it is far from that, fewer epochs where there are many, else a
-    `target_kl`, else half the rate.
+    """One advice and its assignments: a usual rate where it is far from that, a usual clip range where that clips
+    nothing, fewer epochs where there are many, else a `target_kl`, else half the rate.
 
     Half as many epochs, or a `target_kl`, cure nothing where the rate is a hundred times too high
     (docs/health/advice.md).
     """
     if (usual := far_too_high(settings, row)) is not None:
         return usual
+    if (clip := _clips_nothing(settings, row)) is not None:
+        return f"set a usual clip range: one of {clip:g} holds no update back", (f"ppo.clip_range={USUAL_CLIP:g}",)
     rate = learning_rate_of(row, settings)
     pressure, epochs = pressure_of(settings, rate), settings.n_epochs
     if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
@@ -220,6 +224,12 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
         target = TARGET_RADII * radius_of(row, settings)
         return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
+
+
+def _clips_nothing(settings: Settings, row: Row) -> float | None:
+    """The clip range where it is far wider than any that is used; else None."""
+    clip = row.metrics.get("train/clip_range", settings.clip_range)
+    return clip if clip > WIDEST_CLIP else None
 
 
 def far_too_high(settings: Settings, row: Row | None) -> tuple[str, tuple[str, ...]] | None:

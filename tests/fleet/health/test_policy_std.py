@@ -167,6 +167,12 @@ def test_a_bonus_that_only_the_losses_tell_is_the_cause() -> None:
     assert "ent_coef" not in of(0.05).cause
 
 
+def test_a_rate_that_nobody_learns_with_is_lowered_to_a_usual_one() -> None:
+    """Half of 0.03 is as far from any that works, and other rules say the same of it."""
+    lines = [row(n, {"train/std": 1.0 if n == 1 else 3.0, "learning_rate": 0.03}) for n in range(1, 10)]
+    assert judged(PolicyStd, lines).words[0].advice_set == ("ppo.learning_rate=0.00025",)
+
+
 def test_what_is_no_number_says_nothing() -> None:
     """NaN belongs to the rule `nan`, and a discrete run has no deviation."""
     assert spread(*[math.nan, math.inf] * 20).changes == []

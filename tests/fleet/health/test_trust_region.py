@@ -97,6 +97,14 @@ def test_a_clip_range_that_means_no_clipping_freezes_nothing() -> None:
     assert radius_of(lines[0], Settings()) == 0.125
 
 
+def test_a_clip_range_that_clips_nothing_comes_before_a_target() -> None:
+    """Neither fewer epochs nor a `target_kl` is as simple as the clip range that everybody uses."""
+    words = "set a usual clip range: one of 10 holds no update back"
+    assert smaller_update_advice(Settings(), row(1, {"clip_range": 10.0})) == (words, ("ppo.clip_range=0.2",))
+    assert smaller_update_advice(Settings(clip_range=10.0), row(1, {}))[1] == ("ppo.clip_range=0.2",)
+    assert smaller_update_advice(Settings(), row(1, {"clip_range": 0.4}))[1] == ("ppo.target_kl=0.12",)
+
+
 def test_only_what_changed_by_half_is_named() -> None:
     """A deviation from 0.9 to 0.3 is, a learning rate from 3e-4 to 2.5e-4 is not, and what is unknown is not either."""
     before = row(1, {"policy/std": 0.9, "learning_rate": 3e-4, "grad_norm": 1.0})

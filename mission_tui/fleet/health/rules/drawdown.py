@@ -155,13 +155,14 @@ class Drawdown(Rule):
 
     def _gain_is_real(self) -> bool:
         limits, returns = self._limits, self.context.returns
+        gain, fall = self._peak - self._base, self._peak - self._smooth
         noise, error = returns.noise, returns.smooth_error
-        if self._usual is not None and OF_ALL * returns.updates_of_window <= limits.warning_updates:
+        stays = returns.latest is not None and self._peak - returns.latest > limits.warning * gain
+        if stays and self._usual is not None and OF_ALL * returns.updates_of_window <= limits.warning_updates:
             # A fall that all episodes share, and that stays, is none of the noise that it is measured by.
             noise, error = min(noise, self._usual[0]), min(error, self._usual[1])
         sigmas = max(limits.least_gain_sigmas * noise, REAL_GAIN * error)
         least = max(sigmas, limits.least_gain_share * returns.span)
-        gain, fall = self._peak - self._base, self._peak - self._smooth
         return gain >= least or (gain >= least / 2.0 and fall >= least)
 
 

@@ -16,7 +16,7 @@ from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import CEILING_SHARE, Success
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import u_of
+from mission_tui.fleet.health.trust_region import far_too_high, u_of
 from mission_tui.fleet.health.usual_settings import USUAL_ENTROPY_COEF
 from mission_tui.fleet.windows import Window
 
@@ -189,6 +189,8 @@ class PolicyStd(Rule):
             return "lower the entropy bonus", (f"ppo.ent_coef={coef / 10.0:.2g}",)
         if self._side == "wide" and self.context.losses.bonus is not None:
             return "lower the entropy bonus", (f"ppo.ent_coef={USUAL_ENTROPY_COEF:g}",)
+        if (usual := far_too_high(settings, row)) is not None:
+            return usual
         pressure = phrases.pressure_of(settings, phrases.learning_rate_of(row, settings))
         if self._side == "narrow" and coef is not None and (pressure is None or pressure < HIGH_PRESSURE):
             wanted = max(LEAST_COEF, 3.0 * coef)
