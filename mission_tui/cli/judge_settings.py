@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mission_tui.cli.session import Session
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import RETURN, MetricRecord
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, number
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
 from mission_tui.fleet.health.algorithms import (
     OF_ANY,
@@ -34,6 +34,7 @@ from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs.log import TrainingLog, by_row, recognize_in_rows
 
+RATE = "train/learning_rate"
 _NAMED = 3
 """Updates that are named at most, of those at which the steps of a log go back."""
 
@@ -92,7 +93,9 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         words = f"returns alone, of any algorithm: judged by {', '.join(OF_ANY)}"
         return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
     if told is None or told.algorithm is None:
-        words = f"{_words(settings)}{_rows_in_words(log)}{_anew_in_words(log)}{_unknown_return_in_words(log)}"
+        words = (
+            f"{_words(settings, _rates(log))}{_rows_in_words(log)}{_anew_in_words(log)}{_unknown_return_in_words(log)}"
+        )
         return words, _judged(settings, limits, log.records)
     other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
     kin = f" ({', '.join(other.kin)})" if other.kin else ""
@@ -199,14 +202,22 @@ def _limits(settings: Settings, judge_settings: JudgeSettings) -> HealthKeep:
     return keep if judge_settings.health is None else with_file_above(keep, judge_settings.health, profile)
 
 
-def _words(settings: Settings) -> str:
+def _rates(log: TrainingLog) -> str:
+    """The first and the last learning rate of its rows, which need not lie on a line; "" where they have none."""
+    rates = [rate for row in log.updates_done if (rate := number(row.metrics.get(RATE))) is not None]
+    return f"{rates[0]:.3g} at first and {rates[-1]:.3g} at last" if rates else ""
+
+
+def _words(settings: Settings, rates: str = "") -> str:
+    """What is known of `settings`; `rates` stand for a learning rate that is neither one number nor a line."""
     rate = settings.learning_rate
+    told = f"{rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else rate
     settings_words = (
         ("steps", f"{settings.total_timesteps:,}" if settings.total_timesteps else None),
         ("rollout", f"{settings.rollout:,}" if settings.rollout else None),
         ("batch size", settings.batch_size),
         ("epochs", settings.n_epochs),
-        ("learning rate", f"{rate.start:g} to {rate.end:g}" if isinstance(rate, Schedule) else rate),
+        ("learning rate", (rates or None) if told is None else told),
         ("clip range", settings.clip_range),
     )
     known = ", ".join(f"{name} {value}" for name, value in settings_words if value is not None)

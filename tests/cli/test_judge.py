@@ -441,6 +441,15 @@ def test_a_log_without_returns_says_how_little_its_findings_mean(capsys: pytest.
     assert "no row has" not in capsys.readouterr().out
 
 
+def test_a_rate_that_jumps_is_known_by_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no schedule, and it stands in the log all the same; one of 0 is a number as well."""
+    for name, rates, said in (("jump.csv", (1e-3, 0.03), "0.001 at first and 0.03 at last"), ("0.csv", (0, 0), "0.0")):
+        rows = "".join(f"{k},{k * 2048},0.01,{rates[k > 5]}\n" for k in range(1, 11))
+        Path(name).write_text(HEAD.replace("train/n_updates", "train/learning_rate") + rows)
+        assert main(["judge", name]) == 0
+        assert f"learning rate {said}, clip range" in capsys.readouterr().out
+
+
 def test_two_trainings_in_one_file_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The one line on its settings says where steps go back; a training that only called `learn` again has none."""
     (tmp_path / "both.csv").write_text(SICK + CALM)
