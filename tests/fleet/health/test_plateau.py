@@ -105,6 +105,8 @@ def test_a_return_that_only_wanders_has_not_risen() -> None:
         assert words.sentence.startswith("in 30 updates the return has not risen by more than chance: 2")
         assert f"its entropy is {said} of what it was at its start" in words.cause
         assert ("still chooses as at random" in words.cause) == (said == "99%")
+    wide = [replace(line, metrics={**line.metrics, "train/std": 20.1}) for line in rows(wanders)]
+    assert watch(Plateau, wide, short).words[0].cause.endswith("; its actions have a standard deviation of 20")
     rising = [20.0 + n + dice.uniform(-2.0, 2.0) for n in range(40)]
     assert watch(Plateau, rows(rising), short).incidents == []
 

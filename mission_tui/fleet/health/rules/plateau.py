@@ -121,6 +121,8 @@ class Plateau(Rule):
             advice = "explore more, or learn with larger steps"
         if entropy is not None:
             cause += f"; its entropy is {entropy:.0%} of what it was at its start"
+        if row is not None and STD in row.metrics:
+            cause += f"; its actions have a standard deviation of {row.metrics[STD]:.2g}"
         if bonus is not None:
             cause += f"; ppo.ent_coef = {bonus:g}"
         assignments = ("ppo.ent_coef=0.01",) if bonus == 0.0 else ()
