@@ -18,13 +18,15 @@ from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs.find import read_any
-from mission_tui.records.logs.log import LogError, TrainingLog
-from mission_tui.records.logs.read import read_log
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
+from mission_tui.records.logs.read import log_of_rows, read_log
 from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"
 HEAD = "time/iterations,time/total_timesteps,time/time_elapsed,rollout/ep_rew_mean,train/approx_kl,train/n_updates\n"
+
+LATER = {"train/loss": 0.1, "rollout/ep_rew_mean": 1.0}
 
 outside = pytest.mark.skipif(not TRACES.is_dir(), reason=f"the outside traces are not at {TRACES}")
 
@@ -91,6 +93,18 @@ def test_logs_without_iterations_are_counted_row_by_row(tmp_path: Path) -> None:
     log = log_of(tmp_path, f"{head}100,1,,\n200,2,0.1,\n250,,0.2,9\n300,3,,\n")
     assert [(row.update, row.timesteps) for row in updates(log)] == [(1, 100), (2, 200), (3, 300)]
     assert updates(log)[2].metrics["train/approx_kl"] == 0.2
+
+
+@pytest.mark.parametrize(("first", "interval"), [({}, 1), (LATER, None)])
+def test_how_many_updates_a_row_of_an_event_file_tells_of(first: dict[str, float], interval: int | None) -> None:
+    """The row of the first rollout has no update yet; where no episode ended in it, it has nothing but its speed."""
+    rows = [
+        TableRow({"time/total_timesteps": 512.0 * k, "time/fps": 900.0} | (first if k == 1 else LATER), float(k))
+        for k in range(1, 5)
+    ]
+    log = log_of_rows(Path("tb"), rows, [])
+    assert log.log_interval == interval
+    assert [row.update for row in updates(log)][-1] == 4
 
 
 def test_a_log_that_was_appended_to_is_a_new_attempt(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,7 @@ LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
 
 ITERATION, STEPS, ELAPSED = "time/iterations", "time/total_timesteps", "time/time_elapsed"
+SPEED = "time/fps"
 _COARSEST = 0.05
 _MOST = 2**53
 
@@ -41,10 +42,11 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
     Where steps go back (a log that was appended to), a new attempt begins and updates are counted on. Where iterations
     alone begin anew, `learn` was called again with the same steps, and the training went on.
     """
-    joined = _joined([row for row in rows if any(tag.startswith(LOGGED) for tag in row.cells)])
+    rows = list(rows)
+    joined = _joined([row for row in rows if _is_logged(row)])
     speeds = _speeds(joined)
     records: list[UpdateDone] = []
-    attempt, before, last = 1, 0, 0
+    attempt, before, last = 1, 0, _rollouts_before(rows)
     for row, speed in zip(joined, speeds, strict=True):
         iteration = _whole(row.cells.get(ITERATION)) or last + 1
         steps = _whole(row.cells.get(STEPS)) or 0
@@ -74,16 +76,31 @@ def updates_of(rows: Iterable[TableRow]) -> tuple[UpdateDone, ...]:
     return tuple(records)
 
 
+def _is_logged(row: TableRow) -> bool:
+    return any(tag.startswith(LOGGED) for tag in row.cells)
+
+
+def _rollouts_before(rows: Sequence[TableRow]) -> int:
+    """How many rows of nothing but their speed, in which no episode ended, come before those that say something; of a
+    log without iterations, where rows are counted.
+    """
+    if any(ITERATION in row.cells for row in rows):
+        return 0
+    return sum(SPEED in row.cells for row in takewhile(lambda row: not _is_logged(row), rows))
+
+
 def log_interval(rows: Sequence[TableRow], updates: Sequence[UpdateDone]) -> int | None:
     """How many updates there are for a row: SB3's `log_interval`; None where they are several, and not known how many.
 
     SB3 writes what an update did with the rollout after it, so that in its first row, written after several, there is
-    an update already. Iterations tell how many; its TensorBoard files have none.
+    an update already. Iterations tell how many; its TensorBoard files have none. There the first row may have nothing
+    but the speed, as where no episode has ended yet.
     """
     if any(ITERATION in row.cells for row in rows):
         gaps = Counter(later.update - earlier.update for earlier, later in pairwise(updates))
         return gaps.most_common(1)[0][0] if gaps else 1
-    first = updates[0].metrics if updates else {}
+    timed = next((row.cells for row in rows if SPEED in row.cells), None)
+    first = timed if timed is not None else updates[0].metrics if updates else {}
     return None if "train/loss" in first and any(tag.startswith("rollout/") for tag in first) else 1
 
 

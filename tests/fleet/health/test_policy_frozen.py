@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 
 import pytest
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
+from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.policy_frozen import PolicyFrozen
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.specs.thresholds import Limits, PolicyFrozenLimits
@@ -202,6 +204,12 @@ def test_a_kl_that_was_never_there_is_not_believed_while_the_return_improves() -
     assert judged(PolicyFrozen, improving + plateau).changes == []
     stuck = [row(n, {**DEAD, "ret": 5.0}) for n in range(1, 200)]
     assert judged(PolicyFrozen, stuck).changes == [(16, "critical")]
+    dice = random.Random(1)
+    level, wanders = 0.0, list[Row]()
+    for n in range(1, 121):
+        level = 0.8 * level + dice.gauss(0.0, 1.0)
+        wanders.append(row(n, {**DEAD, "ret": level}))
+    assert judged(PolicyFrozen, wanders).changes == [(16, "critical")]
     assert judged(PolicyFrozen, improving, Settings(gradient_steps=40)).changes == [(10, "critical")]
     # Of several epochs it is that of the last, and without a rate no step is taken, whatever the return does.
     assert judged(PolicyFrozen, improving, Settings(n_epochs=6)).changes == [(10, "critical")]

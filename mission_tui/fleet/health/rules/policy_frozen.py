@@ -144,7 +144,8 @@ class PolicyFrozen(Rule):
         elif not self._dead.count:
             self._stopped = bool(self._moving) and statistics.median(self._moving) >= limits.u
             self._unfinished = self._course.rises_now
-        self._learned = self._learned or (not self._moved and bool(returns.improving))
+        learns = bool(returns.improving) and self._course.gained
+        self._learned = self._learned or (not self._moved and learns)
         if self._course.rises_now:
             self._learned_with.add(u)
         least = self._least_u()
@@ -209,10 +210,10 @@ class PolicyFrozen(Rule):
 
     @property
     def _still_stuck(self) -> bool:
-        """A KL that was never anything else is believed only of a return that never improved: an outside log may hold
-        single-step updates.
+        """A KL that was never anything else is believed only of a return that never rose by more than it wanders: an
+        outside log may hold single-step updates.
         """
-        return self.context.returns.improving is False and not self._learned
+        return self.context.returns.improving is not None and not self._learned
 
     @property
     def _decided(self) -> bool:
