@@ -87,6 +87,9 @@ def test_a_return_that_never_moved_is_told_at_half_of_the_budget() -> None:
     assert stuck.words[0].advice.startswith("nothing if this is as good as it gets; otherwise pay for steps on the way")
     assert watch(Plateau, rows([-200.0] * 34 + [-150.0, -120.0, -110.0, -100.0] * 2), short).incidents[0][2] <= 36
     assert watch(Plateau, rows([-200.0] * 40), Settings(total_timesteps=200_000, rollout=1000)).incidents == []
+    # Resumed with most of the budget used, near what it had reached before.
+    resumed = [replace(line, timesteps=line.timesteps + 60_000) for line in rows([200.0] * 40)]
+    assert watch(Plateau, resumed, Settings(total_timesteps=100_000, rollout=1000)).incidents == []
     # Episodes may be so long that none has ended yet.
     blank = [replace(line, metrics={"train/approx_kl": 0.01}) for line in rows([0.0] * 40)]
     assert watch(Plateau, blank, short).incidents == []

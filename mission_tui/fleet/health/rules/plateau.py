@@ -45,6 +45,7 @@ class Plateau(Rule):
         self._level_update = 0
         self._known = 0
         self._unmoved = False
+        self._began: int | None = None
         self._entropy = 0.0
         self._row: Row | None = None
         self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
@@ -72,8 +73,10 @@ class Plateau(Rule):
         return "info"
 
     def _late(self, row: Row) -> bool:
+        """Whether half of the budget went by since the first row: a resume of a good policy is not late at once."""
         total = self.context.settings.total_timesteps
-        return self._unmoved or (total is not None and row.timesteps >= LATE_SHARE * total)
+        self._began = row.timesteps if self._began is None else self._began
+        return self._unmoved or (total is not None and row.timesteps - self._began >= LATE_SHARE * total)
 
     def _least_gain(self) -> float:
         """What a better return must be better by: chance alone makes the best of many a little better ever again."""
