@@ -78,7 +78,7 @@ def test_a_row_before_the_first_episode_is_not_the_best_for_long() -> None:
     for number in range(2, 30):
         row = update(number, ret=float(number))
         store.apply(RUN, structs.replace(row, episodes=Episodes(n=1, r=(float(number),), l=(10,))))
-    assert store.view(RUN).best == Place(29.0, 29, 29 * STEPS)
+    assert store.view(RUN).best == ValueAtUpdate(29.0, 29, 29 * STEPS)
 
 
 def test_the_mean_of_a_few_episodes_is_neither_best_nor_the_goal() -> None:
