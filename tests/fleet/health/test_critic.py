@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Row

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.health.returns import NewestEpisodes
 from mission_tui.fleet.health.rule import Row
