@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -27,18 +28,19 @@ _NAMED_RUNS = 100
 """So many of the newest are looked into for their names and groups."""
 
 _JOURNAL_BYTES = 1 << 20
+_PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
 def complete_runs(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
     """Ids, names and groups on disk, newest first, then the words for several: no supervisor is started for it."""
     runs = _runs_on_disk(context)
     names, groups = _names_and_groups(runs)
-    return _items(word, (*(run.id for run in runs), *names, *groups, LIVE))
+    return _items(word, _harmless((*(run.id for run in runs), *names, *groups, LIVE)))
 
 
 def complete_groups(context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
     """Groups of the newest runs on disk."""
-    return _items(word, _names_and_groups(_runs_on_disk(context))[1])
+    return _items(word, _harmless(_names_and_groups(_runs_on_disk(context))[1]))
 
 
 def complete_presets(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
@@ -47,7 +49,7 @@ def complete_presets(_context: click.Context, _parameter: click.Parameter, word:
     files = [file for folder in dirs for file in folder.glob("*.toml")]
     if word.startswith("zoo"):
         files += (shipped_presets() / "zoo").glob("*.toml")
-    return _items(word, sorted(file.stem for file in files))
+    return _items(word, _harmless(sorted(file.stem for file in files)))
 
 
 def complete_settings(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
@@ -57,6 +59,13 @@ def complete_settings(_context: click.Context, _parameter: click.Parameter, word
 
     found = [word[: it.start] + it.text for it in complete(word)] if word else [f"{table}." for table in TABLES]
     return _items(word, found)
+
+
+def _harmless(names: Iterable[str]) -> Iterator[str]:
+    """Those that mean themselves in a shell, which puts them into the line as they are: runs and presets may be
+    somebody else's, and be called `$(...)`.
+    """
+    return (name for name in names if _PLAIN.fullmatch(name) and not name.startswith("-"))
 
 
 def _items(word: str, choices: Iterable[str]) -> list[CompletionItem]:

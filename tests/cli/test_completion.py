@@ -68,6 +68,23 @@ def test_names_groups_and_keys_complete_too(shell: Shell) -> None:
     assert completed(shell, "mission-tui presets show tin") == {"tiny"}
 
 
+def test_names_that_a_shell_would_carry_out_are_not_offered(shell: Shell) -> None:
+    """It puts them into the line as they are, and runs and presets of a folder may be somebody else's."""
+    run = RunDir(shell.root / "20260101-000000-tiny-0001")
+    run.path.mkdir(parents=True)
+    log = AppendLog(run.events)
+    log.append(lambda seq: RunCreated(seq, 1.0, "wal$(touch x)", "tiny", group="ne`touch x`"))
+    log.append(lambda seq: RunRenamed(seq, 2.0, "wal;touch x"))
+    log.close()
+    presets = shell.cwd / "presets"
+    for name in ("ti$(touch x)", "ti;x", "ti&x", "-ti"):
+        (presets / f"{name}.toml").write_text("", encoding="ascii")
+    assert completed(shell, "mission-tui stop wal") <= {""}
+    assert completed(shell, "mission-tui status ne") <= {""}
+    assert completed(shell, "mission-tui launch ti") == {"tiny"}
+    assert completed(shell, "mission-tui launch tiny --group n") <= {""}
+
+
 @pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
 def test_every_shell_of_the_reference_has_a_script(shell: Shell, kind: str) -> None:
     """The line that docs/cli.md gives prints a script for that shell."""
