@@ -116,7 +116,7 @@ MOVED = (
 
 FRESH = ("walker", "swimmer", "bipedal", "cartpole-single", "lander-single", "pixels")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
-judged once, after the last change of a rule.
+judged once, after the last change of a rule of that time.
 """
 
 CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
