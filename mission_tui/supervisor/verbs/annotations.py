@@ -79,8 +79,12 @@ async def rename(runs: Runs, request: Rename) -> Accepted:
     if request.name == was:
         return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is its name already",))
     runs.names.check(request.name, run_id)
+    namesake = next((it for it in runs.store.run_ids() if runs.store.view(it).name == request.name), None)
     runs.record_request_of(run_id, lambda seq, t: RunRenamed(seq, t, request.name))
-    return Accepted(re=request.id, runs=(run_id,), notes=(f"{was} is called {request.name} from now on",))
+    notes = [f"{was} is called {request.name} from now on"]
+    if namesake is not None:
+        notes.append(f"so is a run that has ended, {namesake}: until one is renamed, only its id says which is meant")
+    return Accepted(re=request.id, runs=(run_id,), notes=tuple(notes))
 
 
 async def mark(runs: Runs, request: Mark) -> Accepted:

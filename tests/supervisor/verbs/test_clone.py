@@ -94,6 +94,17 @@ def test_a_run_is_found_by_its_new_name_also_when_it_has_ended(sim: SimulatedLab
         asked(sim, Rename, "second", name="no good")
 
 
+def test_a_new_name_that_an_ended_run_has_is_told(sim: SimulatedLab) -> None:
+    """Afterwards the name means both, and is refused wherever one run is asked for."""
+    (old,) = sim.launch(name="first")
+    sim.running(old)
+    sim.act("stop", old)
+    sim.ended(old)
+    (run,) = sim.launch(name="second")
+    assert old in asked(sim, Rename, run, name="first").notes[1]
+    assert len(asked(sim, Rename, run, name="third").notes) == 1
+
+
 def test_notes_and_labels_stay_with_the_run(sim: SimulatedLab) -> None:
     """The newest note and all labels show in the view, for the next supervisor too; each is journaled once."""
     (run,) = sim.launch()
