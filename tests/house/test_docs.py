@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -53,6 +54,13 @@ def test_the_readme_shows_every_preset() -> None:
     names = {path.stem for path in (ROOT / "presets").glob("*.toml")}
     assert {name for name in names if f"`{name}`" not in readme} == set()
     assert len(names) >= 12
+
+
+def test_shipped_presets_have_keys_of_their_own() -> None:
+    """No preset takes its launch key from another one, which would go unsaid."""
+    presets = [tomllib.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "presets").glob("*.toml")]
+    keys = [preset["key"] for preset in presets if "key" in preset]
+    assert len(keys) == len(set(keys)) >= 6
 
 
 def test_the_key_reference_shows_every_key() -> None:
