@@ -1,6 +1,6 @@
 """The screen's side of the operator plane: one connection, any number of questions and watches at once.
 
-Losing the supervisor raises in every call that waits for it, never a state to repair: the next call connects anew,
+Losing the supervisor raises in every call that waits for it, never a state to repair: the next call reconnects,
 starts a supervisor if there is none, and waits a little longer after each failure in a row.
 """
 

@@ -1,6 +1,6 @@
 """What an attempt is asked to do: by its command line (run directory, number, checkpoint to go on from), and while it
-trains by a supervisor: stop, pause, go on, save. Orders are noted at once and carried out at safe points. Without a
-supervisor a training runs just the same.
+trains by a supervisor: stop, pause, go on, save. Orders are noted at once and carried out at safe points. SIGTERM is an
+order to stop, and its signal handler only sets a flag. Without a supervisor a training runs just the same.
 
 Where no socket reaches, files of the attempt carry the same messages, its mailbox: a thread replaces `alive.json` every
 two seconds with the newest message of each kind, and reads new orders from `orders.jsonl` once a second. It opens both

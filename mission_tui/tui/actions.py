@@ -1,7 +1,7 @@
 """What each key of the screen does: the commands of `fleet.commands`, and what only a screen has (looking, moving).
 
-Bindings, footer, help, palette and the `x` menu are all read from it. Hints and menus leave out what means nothing for
-a run as it stands, and their keys say why not.
+Key bindings, footer, help, palette and the `x` menu are all read from it. Hints and menus leave out what means nothing
+for a run as it stands, and their keys say why not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run that is queued for the machine, what the machine can still give within the limits of all runs together, and
 which GPU the run trains on.
 
-The limits stand in `limits.toml`, of the user and of whoever looks after the machine. The tighter of two files holds;
-what is absent is not limited.
+The limits (memory, GPU memory, cores, number of runs) stand in `limits.toml`, of the user and of whoever looks after
+the machine. The tighter of two files holds; what is absent is not limited.
 
 The GPU is the one that the run's spec and its shell name, else the calmest of those with room for it. Free memory is
 what nobody holds and no run was promised. What is not known never counts against a GPU.

@@ -1,4 +1,4 @@
-"""How an attempt ended, as one of a closed set of outcomes with a cause.
+"""How an attempt ended, as one of a closed set of outcomes (finished, stopped, killed, failed, lost) with a cause.
 
 The trainer's own last word counts when the exit agrees with it; what its keeper saw counts when there is none. Which
 line of whose code a Python process died in is what its fault handler wrote to stderr.

@@ -1,9 +1,9 @@
 """Whether a run goes on by itself after a failure, a reboot, or an end that its engine made of it: a function of its
 journal and of its own `keep.restart` and `keep.on_reboot`.
 
-Restarts after failures are off by default. What another attempt would only repeat (settings, an environment, numbers
-that are no numbers) needs the user's word in `also`, and an attempt that somebody asked to end is never followed by
-another.
+Restarts after failures (retries) are off by default. What another attempt would only repeat (settings, an environment,
+numbers that are not finite) needs the user's word in `also`, and an attempt that somebody asked to end is never
+followed by another.
 
 After a reboot, what somebody had asked to end, or had paused or frozen, waits for that person. A machine that restarts
 again and again is not helped by starting again what it ran.

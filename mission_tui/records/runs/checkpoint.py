@@ -1,9 +1,9 @@
 """Checkpoint directories: a complete, verified one appears under its name in one step, or not at all.
 
-Each holds member files and the `manifest.json` that lists their sizes and SHA-256. It passes only if it holds exactly
-the listed members, each a regular file with the listed bytes; nothing here looks inside a member. A crash at any point
-leaves the old state or the new one, and the last verified checkpoint is never removed. The run's trainer is the only
-writer; readers take `newest_verified`.
+Each holds member files and the `manifest.json` that lists their sizes and SHA-256. `verify_checkpoint` passes it only
+if it holds exactly the listed members, each a regular file with the listed bytes; nothing here looks inside a member. A
+crash at any point leaves the old state or the new one, and the last verified checkpoint is never removed. The run's
+trainer is the only writer; readers take `newest_verified`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What dead runs left behind. Processes that carry a run's marker, judged by the rules of identity; shared memory that
-attempts wrote down, half-written files, sockets.
+"""What dead runs left behind: stale processes (trainers, env workers) that carry a run's marker, judged by the rules of
+identity; shared memory that attempts wrote down, half-written files, sockets.
 
 A process without a living keeper is `ours` only when all of these hold: same user, the right nonce, started no earlier
 than the run on this boot, and in the run's session or below a process that is. Anything else that carries the marker is

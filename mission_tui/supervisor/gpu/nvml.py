@@ -1,4 +1,6 @@
-"""What NVML says of one GPU, every answer checked: a device or driver may not offer it, or say what cannot be true.
+"""What NVML says of one GPU: its load, GPU memory, temperature, power, what throttles it, and which processes use it.
+
+Every answer is checked: a device or driver may not offer it, or say what cannot be true.
 
 A question that fails leaves its answer unknown for that GPU alone, and is kept in `failed`; only a GPU that is lost
 is an error. Older drivers are asked by the older names of the same questions.

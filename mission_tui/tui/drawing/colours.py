@@ -1,4 +1,5 @@
-"""The palette: Okabe and Ito's colour-blind-safe hues on a dark ground, and darkened ones on a light ground.
+"""The colours ("color" in Textual and CSS): a palette of Okabe and Ito's colour-blind-safe hues on a dark ground, and
+darkened ones on a light ground.
 
 `MISSION_TUI_THEME` says which, once, when this is imported. Colour never says anything alone. Textual's theme has them
 too, for the few widgets that are its own.
