@@ -1,5 +1,6 @@
-"""The memory that this process's control group may take, in a container or a batch job less than the machine has:
-whoever takes more is killed there, however much the machine has free. Both versions of cgroups are read.
+"""How much memory this process's control group (cgroup) may take. In a container or a batch job that is less than the
+machine has, and a process that takes more is killed there, however much the machine has free. Both versions of cgroups
+are read.
 
 Standard library only.
 """

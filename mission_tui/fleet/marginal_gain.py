@@ -1,5 +1,6 @@
-"""Did the extra run pay: from who trained when, and their updates, to what each coming and going brought. A function of
-records, so a supervisor that was restarted in between says the same; what was said before is given as `known`.
+"""Whether an extra run pays off: what each run that joined the others or left them changed in steps per second,
+computed from who trained when and from their updates. A function of records, so a supervisor that was restarted in
+between says the same; what was said before is given as `known`.
 
 Steps per second are summed over the stretches in which the same runs trained and none was just starting, in equal cells
 of time. A run disturbs others from its hand-over to a keeper, but counts only once it is warm: the time between is left

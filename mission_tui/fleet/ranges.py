@@ -1,5 +1,5 @@
-"""What a number in a file can mean at all: in a record, of which a line that says more is damaged (no date, sum or
-picture is made of it), and in a spec, where one may also change over a training.
+"""The ranges of numbers in files. A line of a record with a number out of its range is damaged: no date, sum or picture
+is made of it. In a spec a number may also change over a training, as a schedule.
 
 The bounds are checked by the decoder, which takes no time for it; what a process says of itself is not looked at again.
 """

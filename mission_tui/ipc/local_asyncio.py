@@ -1,4 +1,4 @@
-"""asyncio as in a Python that was built without OpenSSL, which it allows for: our processes speak to local sockets.
+"""Loads asyncio without OpenSSL, as in a Python that was built without it: our processes speak to local sockets alone.
 
 OpenSSL is a twelfth of what a supervisor's start takes. It can be imported afterwards by whoever needs it.
 """

@@ -1,4 +1,4 @@
-"""What is imported before the first fork, and by what it would have been imported otherwise.
+"""What is imported before the first fork, and which module would have imported it otherwise.
 
 Nothing of the user's is imported, no environment or network is built, no operation that could start a thread is run:
 a fork of a process with threads is a process in which locks stay taken for ever.

@@ -1,5 +1,6 @@
 """What each of several machines offers for a launch: how many of its runs would begin there at once, and when the last
-would be through. A user who asks for the best gets the least that waits, then the soonest end.
+would be through. A user who asks for the best machine gets the one on which the fewest runs wait, and of several such
+the one that is through first.
 """
 
 from __future__ import annotations

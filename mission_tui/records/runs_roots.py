@@ -1,6 +1,5 @@
-"""Runs roots: the ground that one stands on, which is whose it is, who else may write there, and whether its file
-system keeps locks; and which roots this user has used, with how many runs ended there since they looked, for whoever
-looks at another.
+"""Runs roots: who owns one, who else may write there, and whether its file system keeps locks; and which roots this
+user has used, with how many runs ended there since the user last looked, for whoever looks at another.
 
 Runs, nonces and the lock lie there, so whoever may write there may act for us.
 

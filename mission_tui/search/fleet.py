@@ -1,4 +1,4 @@
-"""How the driver asks for runs: of whichever supervisor answers, started where there is none, for as long as it takes.
+"""How the driver asks a supervisor for runs: it starts one where there is none, and tries again until one answers.
 
 A request whose answer was lost may have been carried out, so runs are looked for by their names before they are
 launched again.

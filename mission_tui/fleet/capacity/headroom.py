@@ -1,5 +1,5 @@
-"""A run that is queued for the machine, what the machine can still give within the limits of all runs together, and
-which GPU the run trains on.
+"""What the machine can still give to a queued run within the limits of all runs together, and which GPU the run trains
+on.
 
 The limits (memory, GPU memory, cores, number of runs) stand in `limits.toml`, of the user and of whoever looks after
 the machine. The tighter of two files holds; what is absent is not limited.

@@ -1,6 +1,6 @@
-"""Past runs by which another may be foretold: its pace by those of the same settings, else of the same preset with
-others; what it takes of the machine by what runs of its shape were seen to take at most, which is worth more than
-arithmetic.
+"""Past runs that predict what another one will take. Its speed is predicted from runs with the same settings, else from
+runs of the same preset with other settings; its memory and cores from the most that runs of its shape were seen to
+take, which is worth more than arithmetic.
 
 A shape is what memory depends on: environments, rollout, network and engine; rates, seeds and budgets do not matter.
 """

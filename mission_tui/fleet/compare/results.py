@@ -1,5 +1,5 @@
-"""One of the runs that are compared, what came of it in the numbers that runs are compared by, and curves to lay over
-each other: each run's own, thinned, and of several seeds the median and the band.
+"""One run of a comparison: its results in the numbers that runs are compared by, and its curves, to be drawn over those
+of the others. Curves are thinned; of several seeds there are the median and the band.
 
 A trace is one metric of a run over its timesteps and over the seconds it trained, with only the rows that count. On
 their way between machines sides say what there is to compare of their own runs, and they are compared where somebody

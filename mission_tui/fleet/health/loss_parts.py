@@ -1,4 +1,4 @@
-"""What the losses of a log tell of the weights of their parts, where no settings do.
+"""What the losses of a log tell about `vf_coef` and `ent_coef`, where its settings are not known.
 
 SB3's `train/loss` is that of the last minibatch, policy + vf_coef x value - ent_coef x entropy; beside it stand means
 of the parts over the whole update. Where it stays next to that of the policy although values miss by far, the value

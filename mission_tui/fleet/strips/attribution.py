@@ -1,4 +1,4 @@
-"""Whose the GPU's time and energy were: a strip's cells laid over the phases of the runs on each GPU.
+"""Which run used the GPU's time and energy: a strip's cells laid over the phases of the runs on each GPU.
 
 A cell seldom lies in one phase alone, so how busy a GPU is in updates and outside of them is what fits all its cells
 best (least squares over the seconds of each). Energy is split evenly, at each moment, among the runs on the GPU that

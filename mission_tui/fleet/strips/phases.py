@@ -1,4 +1,4 @@
-"""In which phase a run was, when: from what its trainer says as it goes, set right by the rows of its metrics file;
+"""Which phase a run was in at which time, as its trainer reports it and as the rows of its metrics file correct it;
 kept as spans in a bounded memory.
 
 A phase that is said may be overtaken by the next one or come late; a row tells when its rollout and its update began

@@ -1,5 +1,5 @@
-"""What there is to try for each knob, beside the settings that stand: only what a launch would accept, and, shape
-aside, only what leaves alone what is learned.
+"""The values that a tune tries for each knob, beside the present settings: only those that a launch would accept and,
+but for the shape of a rollout, only those that do not change what is learned.
 
 Workers share environments evenly, so their numbers are divisors of `env.n_envs`; about as many as there are cores are
 worth a probe. Threads and compiling reorder sums of float32; bf16 rounds each layer's product to 8 bits, which SB3

@@ -1,5 +1,5 @@
-"""What a tune says in the end: a row for each candidate of each stage, a verdict, a host profile, and what to mind; and
-how many runs of one preset pay on a machine: one after another joins, until the last one brought too little.
+"""The result of a tune: a row for each candidate of each stage, a verdict, a host profile, and cautions; and how many
+runs of one preset at once are worth it on a machine: one after another joins, until the last one brought too little.
 
 What each run brought is `fleet.marginal_gain`'s to say; the first is what the others are added to.
 """

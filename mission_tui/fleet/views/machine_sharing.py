@@ -1,5 +1,5 @@
-"""How the machine is shared: what the runs take together, what is left for others to have taken, and whether kernels of
-several processes run side by side on one GPU (NVIDIA MPS), or the processes take turns.
+"""How the machine is shared: what the runs take together, what other programs take, and whether kernels of several
+processes run side by side on one GPU (NVIDIA MPS), or the processes take turns.
 
 MPS is explained and offered as a command to copy. Nothing here starts it: a fatal GPU fault of one of its clients can
 take the others with it, so whether that is worth it is the person's to say.

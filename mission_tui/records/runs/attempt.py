@@ -1,4 +1,4 @@
-"""The files of one attempt as values, and the place that its run directory has on the file system.
+"""The files of one attempt as typed values, and which directory of the file system (device and inode) a run is in.
 
 `launch.json` says what the keeper is to start, `handle.json` to whom it was given, `identity.json` who it started,
 `exit.json` how that ended. The keeper writes the last two without this module; `docs/run-directory.md` is their common

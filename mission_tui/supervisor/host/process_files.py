@@ -1,5 +1,5 @@
-"""What /proc says of one process, each question one small file; None where it is gone or the kernel refuses. And of a
-process and all below it: stopped together, let go on together, and counted.
+"""What /proc says of one process, each question one small file; None where it is gone or the kernel refuses. And a
+process with all its descendants: stopped together, continued together, and counted.
 
 Prices on a usual machine: 0.02 ms for all but `pss_bytes`, for which the kernel walks every page: 20 ms a gigabyte. Who
 lives below a process is asked here too, and who holds GPU memory: /proc says who has a device open, the GPU probe says

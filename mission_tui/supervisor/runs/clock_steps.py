@@ -1,6 +1,6 @@
-"""Clocks. Those besides the machine's own: seconds since it came up, and how far unix time is ahead of the monotonic
-clock. And the machine's, which is set now and then, by hours where it was wrong: found by the boot clock, and
-journaled.
+"""The clocks: seconds since the machine came up, and how far unix time is ahead of the monotonic clock. And steps of
+the machine's own clock, which somebody sets now and then, by hours where it was wrong: they are noticed by the boot
+clock, and journaled.
 
 The boot clock counts sleep too and nobody can set it: durations are measured by it. Cells are kept on the monotonic
 clock.

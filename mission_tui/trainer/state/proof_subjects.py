@@ -1,5 +1,5 @@
-"""A single environment and a batched one, dealt with alike while their state is proved: stepped by chance, saved,
-restored, and asked what they remember.
+"""A single environment and a batched one behind one interface, for the proof that their state can be saved: stepped
+with random actions, saved, restored, and asked what they remember.
 """
 
 from __future__ import annotations

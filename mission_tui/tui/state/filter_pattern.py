@@ -1,5 +1,5 @@
-"""A regular expression that a person typed. Some never end on a line of forty letters, and a screen that searches takes
-no key meanwhile: one that takes too long is searched for no more, and finds everything.
+"""A regular expression that a person typed, with a timeout. Some never end on a line of forty letters, and a screen
+that searches takes no key meanwhile: one that takes too long is given up, and from then on it matches everything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Timers that are to go off once, and do.
+"""A timer that is to go off once always does.
 
-Textual (8.2.8) leaves out the moments of a timer that are past by the time it looks. One that goes off once has no
-other moment: it never goes off where its delay is some microseconds, or where the process gets no core for so long. The
-next picture waits for such a timer: from then on the screen took keys and showed the numbers of that moment.
+Textual (8.2.8) skips the moments of a timer that are past by the time it looks. One that goes off once has no other
+moment: it never goes off where its delay is some microseconds, or where the process gets no core for so long. The next
+picture waits for such a timer, so the screen still took keys but went on showing the numbers of that moment.
 """
 
 from __future__ import annotations
