@@ -161,7 +161,9 @@ def _confirmed_freeing(number: int, as_json: bool) -> bool:
     epilog="Examples: mission-tui prune --older 14d --dry-run; mission-tui prune --older 2d --keep best,last --yes",
 )
 @runs_argument()
-@click.option("--older", metavar="AGE", help="What ended longer ago than this: 90m, 36h, 14d, 2w. Without RUN needed.")
+@click.option(
+    "--older", metavar="AGE", help="Runs that ended longer ago: 90m, 36h, 14d, 2w. Needed where no RUN is named."
+)
 @click.option("--keep", metavar="best,last", help="Keep the runs and these checkpoints; the other checkpoints go.")
 @click.option("--dry-run", "dry", is_flag=True, help="Only show what would go, and how many bytes.")
 @click.option("--now", "now", is_flag=True, help="Free the bytes for good instead of keeping them for a day.")

@@ -160,7 +160,7 @@ def _film(session: Session, run: str, name: str) -> Html:
         data = read_given(path, _MOST_READ)
     if len(data) > MOST_FILM_BYTES:
         raise MissionError(
-            f"that of these episodes has {size(len(data))}, and {size(MOST_FILM_BYTES)} are the most in a report; "
+            f"a film of these episodes has {size(len(data))}, and {size(MOST_FILM_BYTES)} are the most in a report; "
             f"`mission-tui film {run} --out play.mp4` makes a smaller one, and --film play.mp4 shows it"
         )
     takes = [

@@ -52,7 +52,7 @@ COMPARE, MACHINE = "compare", "machine"
     help=f"Of a run: {', '.join(TABS)}; also chart, findings, settings, outcomes. Of no run: {MACHINE}.",
 )
 @click.option(
-    "--size", default="160x50", show_default=True, metavar="COLSxROWS", help="Of the terminal it would be in."
+    "--size", default="160x50", show_default=True, metavar="COLSxROWS", help="Size of the terminal that is shown."
 )
 @json_option
 @pass_session

@@ -52,7 +52,14 @@ class _Pruner(click.Choice[str]):
 )
 @click.option("--space", default="", metavar="zoo", help="Search the space of the RL zoo for PPO; --param changes it.")
 @options.set_option
-@click.option("--trials", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N", help="Settings.")
+@click.option(
+    "--trials",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many trials to make.",
+)
 @click.option(
     "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N runs at once (default: as cores allow)."
 )
@@ -60,9 +67,9 @@ class _Pruner(click.Choice[str]):
     "--metric",
     default="rollout/ep_rew_mean",
     metavar="TAG",
-    help="What is to become high (default: return), such as eval/success.",
+    help="The metric to maximize (default: return), such as eval/success.",
 )
-@click.option("--minimize", is_flag=True, help="Make the metric low instead.")
+@click.option("--minimize", is_flag=True, help="Minimize the metric instead.")
 @click.option(
     "--seed", type=click.IntRange(0, _SEED_LIMIT), metavar="S", help="The first seed (default: the preset's, or 1)."
 )
@@ -85,7 +92,7 @@ class _Pruner(click.Choice[str]):
     metavar="N",
     help="Train winner and preset with N fresh seeds each; 0 leaves it out.",
 )
-@click.option("--name", help="What it is called: the group of its runs.")
+@click.option("--name", help="Name of the search, and of the group of its runs.")
 @click.option(
     "--continue", "go_on", metavar="GROUP", shell_complete=options.complete_groups, help="Go on where it was left."
 )

@@ -26,9 +26,11 @@ PAGE = 200
 @click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
 @click.option("--all-roots", is_flag=True, help="All your runs roots that have a supervisor, with their runs.")
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
-@click.option("--limit", type=click.IntRange(1, 1000), metavar="N", help="So many runs, those of any age too.")
-@click.option("--offset", type=click.IntRange(0), metavar="N", help="From that place on, counted from 0.")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Those in that state, or that ended so.")
+@click.option("--limit", type=click.IntRange(1, 1000), metavar="N", help="At most N runs, older ones too.")
+@click.option("--offset", type=click.IntRange(0), metavar="N", help="Skip the first N runs.")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="Only runs in this state, or with this outcome."
+)
 @json_option
 @pass_session
 def status_command(
