@@ -175,6 +175,10 @@ def test_without_a_change_symptoms_belong_to_the_earliest_cause() -> None:
     assert found["kl-persistent"].sentence == (
         "updates 51-58 changed the policy too much: more than 2 x the safe KL; it has not moved since"
     )
+    # Told anew long afterwards, it is still of what went too far, and not of a KL of 0 that is not where it is safe.
+    fed(judge, [*rows([(0.0, 0.001, 300.0)] * 80, 71), *rows([(0.0, 0.001, 9.0)] * 80, 151)])
+    rule = next(rule for rule in judge._rules if rule.id == "kl-persistent")
+    assert rule.explain("warning").sentence == found["kl-persistent"].sentence
 
 
 def test_a_rule_that_is_off_tells_nothing_and_links_nothing() -> None:

@@ -192,6 +192,13 @@ def test_a_rate_that_fell_without_a_schedule_is_the_cause() -> None:
     assert words.advice_set == ("ppo.learning_rate=0.0003",)
 
 
+def test_a_rate_of_half_explains_no_kl_of_nothing() -> None:
+    """Steps half as large leave a quarter of the KL: why a policy died under a schedule is another question."""
+    words = then(DEAD | {"learning_rate": 1.2e-4}, ret=20.0, settings=Settings(learning_rate=3e-4)).words[0]
+    assert words.cause == "a learning rate of 0.00012, with an unknown number of gradient steps per update"
+    assert words.advice.endswith("from before update 41")
+
+
 def test_a_single_gradient_step_has_no_kl() -> None:
     """SB3 measures before the step, so with one step an update the KL is always 0."""
     assert then(DEAD, ret=20.0, settings=Settings(gradient_steps=1)).changes == []
@@ -238,6 +245,18 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
     ),
     (Settings(), {"grad_norm": 1e-9}, "there is next to no gradient (norm 1e-09)", ()),
     (Settings(), {"grad_norm": 0.8}, "gradients of norm 0.8 do not change the policy", ()),
+    (
+        Settings(learning_rate=1e-7, gradient_steps=640),
+        {"grad_norm": 84.0},
+        "640 gradient steps x 1e-07 per update is 0.016 x the reference",
+        ("ppo.learning_rate=6.2e-06",),
+    ),
+    (
+        Settings(learning_rate=1e-5, gradient_steps=64),
+        {"grad_norm": 84.0},
+        "gradients of norm 84 do not change the policy",
+        (),
+    ),
     (
         Settings(learning_rate=1e-3),
         {"value_loss": 4e10},

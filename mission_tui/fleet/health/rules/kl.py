@@ -100,19 +100,20 @@ class KlPersistent(Rule):
 
     def _follow(self, row: Row, u: float, *, few: bool) -> None:
         """Which updates went too far, since the first of those that are counted now."""
+        still = row.metrics["train/approx_kl"] < NO_STEP and row.metrics.get("train/clip_fraction", 0.0) == 0.0
+        self._still = self._still + 1 if still else 0
+        self.retell = self._still == STILL_FOR
         limits = self._limits
         levels: tuple[tuple[Severity, float, Hysteresis], ...]
         levels = ("warning", limits.warning, self._high), ("critical", limits.critical, self._very_high)
         for severity, level, on in levels:
             known = self._hot.get(severity)
-            if known is not None and not on.on and not on.count:
+            # A policy that stands still since keeps what brought it there: the finding may stay open on that account.
+            if known is not None and not on.on and not on.count and not self._still:
                 del self._hot[severity]
             elif u > level and not (few and severity == "warning"):
                 known = known or _Stretch(row.update)
                 self._hot[severity] = _Stretch(known.first, row.update, known.hot + 1)
-        still = row.metrics["train/approx_kl"] < NO_STEP and row.metrics.get("train/clip_fraction", 0.0) == 0.0
-        self._still = self._still + 1 if still else 0
-        self.retell = self._still == STILL_FOR
 
     def _sentence(self, severity: Severity, level: float) -> str:
         very = severity == "critical"

@@ -49,7 +49,14 @@ AT_FIRST = 5
 """A standstill that began by this update has no checkpoint from before it."""
 NO_GRADIENT = 1e-6
 HUGE_ERROR = 1e3
-LOW_PRESSURE = 0.25
+SPENT = 0.2
+"""Of the first rate, below which its fall may be why the KL is only rounding: KL goes with its square, and a rate of
+half leaves a quarter.
+"""
+LOW_PRESSURE, NO_PRESSURE = 0.25, 0.03
+"""Of the reference's update pressure: steps so small may be why a policy hardly moves, or why its KL is only rounding.
+KL goes with its square, and is about 0.01 at the reference.
+"""
 LEAST_ENT_COEF = 0.01
 LARGEST_RATE = 1e-2
 
@@ -258,12 +265,13 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
     rate = learning_rate_of(row, settings)
     words = (
         _stopped_early(row, settings)
-        or _decayed(rate, first_rate)
+        or _decayed(rate, first_rate, dead=dead)
         or _pressed_flat(row, settings)
         or _collapsed(row, settings)
         or _no_gradient(row, since)
         or _outweighed(row, settings, rate)
-        or (_not_stepped(row, rate) if dead else _too_small(settings, rate))
+        or _too_small(settings, rate, NO_PRESSURE if dead else LOW_PRESSURE)
+        or (_not_stepped(row, rate) if dead else None)
     )
     if words is None and since <= AT_FIRST:
         return pressure_sentence(settings, rate), "take larger steps: a higher learning rate, or more epochs", ()
@@ -278,8 +286,8 @@ def _stopped_early(row: Row, settings: Settings) -> Words | None:
     return cause, "let updates go further", (f"ppo.target_kl={TARGET_RADII * radius_of(row, settings):.2g}",)
 
 
-def _decayed(rate: float | None, first_rate: float) -> Words | None:
-    if rate is None or not 0.0 <= rate < DECAYED * first_rate:
+def _decayed(rate: float | None, first_rate: float, *, dead: bool) -> Words | None:
+    if rate is None or not 0.0 <= rate < (SPENT if dead else DECAYED) * first_rate:
         return None
     cause = f"the learning rate has fallen from {first_rate:.3g} to {rate:.3g}"
     return (
@@ -334,14 +342,9 @@ def _not_stepped(row: Row, rate: float | None) -> Words | None:
     return cause, "stop, and check that the optimizer holds the parameters of the policy that acts", ()
 
 
-def _too_small(settings: Settings, rate: float | None) -> Words | None:
+def _too_small(settings: Settings, rate: float | None, low: float) -> Words | None:
     pressure = pressure_of(settings, rate)
-    if (
-        rate is None
-        or pressure is None
-        or not 0.0 < pressure < LOW_PRESSURE
-        or isinstance(settings.learning_rate, Schedule)
-    ):
+    if rate is None or pressure is None or not 0.0 < pressure < low or isinstance(settings.learning_rate, Schedule):
         return None
     better = min(rate / pressure, LARGEST_RATE)
     if better <= rate:
