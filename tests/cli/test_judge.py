@@ -136,6 +136,8 @@ def test_rows_of_several_updates_are_what_is_counted(tmp_path: Path, capsys: pyt
     out = capsys.readouterr().out
     assert "with.csv: 20 rows" in out
     assert "each row tells of 10 updates" in out
+    assert " kl-persistent, rows 5 to 20 (steps 102,400 to 409,600), open" in out
+    assert "    rows 1-16 changed the policy too much" in out
 
 
 def test_options_say_what_the_log_does_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ several logs each gets one line as soon as it is judged, and is forgotten then.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from mission_tui.records.logs.log import TrainingLog
 
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
+_NUMBERED = re.compile(r"\bupdate(?=s? \d)")
+_COUNTED = re.compile(r"\bupdate(?=s? \d)|(?<=\d )update(?=s?\b)")
+"""What rules call an update, by its number or as one of several, is a row where a log has no other."""
 COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
@@ -198,7 +202,9 @@ class _Judged:
 
     def say_all(self) -> None:
         """All that is to be said of it."""
+        from mission_tui.fleet.health.judge import ROUNDS
         from mission_tui.present.numbers import count
+        from mission_tui.records.logs.log import by_row
 
         findings = self.findings
         many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
@@ -206,14 +212,23 @@ class _Judged:
         _say(f"{self.log.path}: {count(self.log.updates)} {counted}, {many}", 0)
         _say(self.settings, 2)
         rules = {it.id: it.rule for it in findings}
+        steps: dict[int, int] = {}
+        of_rows = None
+        if counted == "rows":
+            steps = {it.update: it.timesteps for it in by_row(self.log).updates_done}
+            # Rules count the rows of a long log of another algorithm in rounds of several.
+            of_rows = _COUNTED if self.algorithm == "PPO" or self.log.updates <= ROUNDS else _NUMBERED
         for it in findings:
             write()
             part = f", part of {rules[it.part_of]}" if it.part_of in rules else ""
-            where = f" {it.rule}, {counted} {it.first_update:,} to {it.last_update:,}, {it.state}{part}"
+            which = f"{counted} {it.first_update:,} to {it.last_update:,}"
+            if it.first_update in steps and it.last_update in steps:
+                which += f" (steps {steps[it.first_update]:,} to {steps[it.last_update]:,})"
+            where = f" {it.rule}, {which}, {it.state}{part}"
             write("  ", Styled(it.severity, COLOURS[it.severity]), where)
             for title, words in (("", it.sentence), ("cause: ", it.cause), ("advice: ", it.proposal)):
                 if words:
-                    _say(f"{title}{words}", 4)
+                    _say(title + (of_rows.sub("row", words) if of_rows else words), 4)
         write()
 
 
