@@ -101,7 +101,7 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
     means = f"return {mean_word(verdict.advised)} against {mean_word(verdict.control)}"
     interval = f"{_signed(verdict.difference)}, {_signed(verdict.low)} to {_signed(verdict.high)}"
     counted = sum(not pair.why for pair in verdict.pairs)
-    size = f"{counted} pairs of {plan.updates} updates"
+    size = f"{counted} pairs of {_updates(plan.updates)}"
     match verdict.says:
         case "no difference" if verdict.identical:
             return f"no difference: both branches of every pair are the same ({size})"
@@ -116,10 +116,14 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
 def _remedy(verdict: TrialVerdict) -> str:
     ways = []
     if verdict.more_updates is not None:
-        ways.append(f"about {verdict.more_updates:,} more updates in each branch")
+        ways.append(f"about {_updates(verdict.more_updates, 'more ')} in each branch")
     if verdict.more_seeds is not None:
         ways.append(f"{verdict.more_seeds} seeds")
     return f"; {', or '.join(ways)}, would tell" if ways else "; it takes far more updates, or many more seeds"
+
+
+def _updates(count: int, more: str = "") -> str:
+    return f"{count:,} {more}update{'' if count == 1 else 's'}"
 
 
 def mean_word(value: Metric | None) -> str:

@@ -6,6 +6,7 @@ import random
 import statistics
 
 import pytest
+from msgspec import structs
 
 from mission_tui.fleet.events.trials import TrialPlan, TrialVerdict, trial_sentence
 from mission_tui.fleet.trials import BranchEnd, BranchReading, judge_trial, word
@@ -71,6 +72,7 @@ def test_pairs_that_disagree_are_too_noisy_and_say_what_would_tell() -> None:
     assert said.more_updates is not None
     assert said.more_seeds is not None
     assert f"about {said.more_updates} more updates in each branch" in trial_sentence(plan(), said)
+    assert "about 1 more update in each branch" in trial_sentence(plan(), structs.replace(said, more_updates=1))
 
 
 def test_hopeless_noise_promises_nothing() -> None:
