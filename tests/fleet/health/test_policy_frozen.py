@@ -249,7 +249,7 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
         Settings(learning_rate=1e-7, gradient_steps=640),
         {"grad_norm": 84.0},
         "640 gradient steps x 1e-07 per update is 0.016 x the reference",
-        ("ppo.learning_rate=6.2e-06",),
+        ("ppo.learning_rate=0.00025",),
     ),
     (
         Settings(learning_rate=1e-5, gradient_steps=64),

@@ -270,7 +270,7 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
         or _collapsed(row, settings)
         or _no_gradient(row, since)
         or _outweighed(row, settings, rate)
-        or _too_small(settings, rate, NO_PRESSURE if dead else LOW_PRESSURE)
+        or _too_small(settings, rate, dead=dead)
         or (_not_stepped(row, rate) if dead else None)
     )
     if words is None and since <= AT_FIRST:
@@ -342,11 +342,12 @@ def _not_stepped(row: Row, rate: float | None) -> Words | None:
     return cause, "stop, and check that the optimizer holds the parameters of the policy that acts", ()
 
 
-def _too_small(settings: Settings, rate: float | None, low: float) -> Words | None:
-    pressure = pressure_of(settings, rate)
+def _too_small(settings: Settings, rate: float | None, *, dead: bool) -> Words | None:
+    pressure, low = pressure_of(settings, rate), NO_PRESSURE if dead else LOW_PRESSURE
     if rate is None or pressure is None or not 0.0 < pressure < low or isinstance(settings.learning_rate, Schedule):
         return None
-    better = min(rate / pressure, LARGEST_RATE)
+    # Who stands still as with no rate at all gets what cured that; many small steps would have the pressure sooner.
+    better = min(max(rate / pressure, REFERENCE_LEARNING_RATE if dead else 0.0), LARGEST_RATE)
     if better <= rate:
         return None
     return pressure_sentence(settings, rate), "raise the learning rate", (f"ppo.learning_rate={better:.2g}",)
