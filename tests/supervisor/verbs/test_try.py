@@ -176,6 +176,10 @@ def test_branches_are_discarded_together_and_come_back(sim: SimulatedLab) -> Non
     assert newest(sim, run).closed == "discarded"
     sim.ask(lambda id_: Restore(id=id_, runs=gone.runs))
     assert len(branches(sim, run)) == 6
+    try_(sim, run, assignments=BETTER, budget="500u")
+    try_(sim, run, do="discard")
+    with pytest.raises(MissionError, match=r"earlier trials have: `mission-tui rm tried-try1`"):
+        try_(sim, run, do="discard")
 
 
 def test_an_undone_trial_is_given_up(sim: SimulatedLab) -> None:
