@@ -179,7 +179,7 @@ def prune_command(
     now: bool,
     yes: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Move old runs or checkpoints to the trash: of all, or of the runs and groups that are named."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.time_words import parse_span_s
@@ -205,6 +205,8 @@ def prune_command(
         gone = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
         hint = "" if now else "; in the trash for a day, `mission-tui rm --undo RUN` takes them back"
         write(f"removed {gone}{hint}")
+    unasked = reply.items and not (removes or dry or as_json or sys.stdin.isatty())
+    return UsageError.exit_code if unasked else 0
 
 
 def _prune(

@@ -35,8 +35,8 @@ def cohort_key(spec: Spec, rules: str = "") -> bytes:
 
 
 def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
-    """A row per setting that is not the same in all. The seed is none, it stands with each run; and neither is what a
-    run waits for before it begins, or who is told of it.
+    """A row per setting that is not the same in all. The seed is none, it stands with each run; and neither is what
+    `APART` lists.
     """
     rows = _rows([effective_settings(side) for side in sides])
     unsaid = _unsaid([written_settings(side.spec) for side in sides], sides)

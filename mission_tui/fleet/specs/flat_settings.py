@@ -13,8 +13,9 @@ from mission_tui.fleet.text import clean
 
 WORDS_ONLY = ("preset", "description")
 SEED = "run.seed"
-APART = ("keep.limits.", "run.track")
-"""What a run waits for before it begins, and who is told of it, changes nothing of what it learns."""
+APART = ("keep.limits.", "run.track", "profile")
+"""What a run waits for before it begins, who is told of it, and what is said of a host profile (what that sets are
+settings themselves) change nothing of what it learns."""
 
 SHORT = {"ppo.learning_rate": "lr", SEED: "s"}
 _MOST = 8
@@ -39,7 +40,7 @@ def learned_with(spec: Spec) -> Spec:
     """`spec` without its seed, its names, and what `APART` lists: equal for all seeds of one setting."""
     run = msgspec.structs.replace(spec.run, seed=None, track=None, track_checkpoints=False)
     keep = msgspec.structs.replace(spec.keep, limits=LimitsKeep())
-    return msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="")
+    return msgspec.structs.replace(spec, run=run, keep=keep, preset="", description="", profile=None)
 
 
 def value_word(value: Any) -> str:

@@ -6,7 +6,7 @@ import random
 
 from msgspec import structs
 
-from mission_tui.fleet.specs.flat_settings import GroupSettings, varying, written_settings
+from mission_tui.fleet.specs.flat_settings import GroupSettings, learned_with, varying, written_settings
 from mission_tui.fleet.specs.spec import Spec
 from tests.supervisor.conftest import stub_spec
 
@@ -34,3 +34,11 @@ def test_what_is_kept_of_each_member_says_what_all_of_their_settings_say() -> No
         assert group.varied == whole
         varied += bool(whole)
     assert varied > 100
+
+
+def test_what_a_host_profile_said_is_no_setting() -> None:
+    """One that found nothing better leaves seeds of one setting together; what another sets varies by itself."""
+    plain = stub_spec()
+    tuned = structs.replace(plain, profile="host profile demo@box.toml sets nothing")
+    assert learned_with(tuned) == learned_with(plain)
+    assert varying({"a": written_settings(plain), "b": written_settings(tuned)}) == {"a": {}, "b": {}}
