@@ -92,6 +92,21 @@ def test_a_root_that_is_closed_is_refused_by_name(colleague: Shell) -> None:
     assert f"runs root {colleague.root} cannot be read: Permission denied" in done.stderr
 
 
+@needs_another_user
+def test_who_may_only_read_is_told_how(colleague: Shell) -> None:
+    """Without --readonly a root that may be read but not written names the option; one that is closed does not."""
+    colleague("status")
+    words = as_nobody("-m", "mission_tui", "--runs-dir", str(colleague.root), "status")
+    for mode, told in ((0o755, True), (0o700, False)):
+        colleague.root.chmod(mode)
+        done = subprocess.run(
+            words, cwd="/", env=his_environ(colleague), capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "cannot be written" in done.stderr
+        assert ("put --readonly before the verb" in done.stderr) == told
+
+
 @pytest.mark.slow
 @needs_another_user
 def test_the_screen_shows_them_and_changes_nothing(colleague: Shell) -> None:
