@@ -50,6 +50,8 @@ _MADE_BY = re.compile(r"<function (\w+)\.__init__")
 _NUMBER = r"([-+]?\d{1,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,3})?)"
 _CONSTANT = re.compile(rf"ConstantSchedule\(val={_NUMBER}\)")
 _LINEAR = re.compile(rf"LinearSchedule\(start={_NUMBER}, end={_NUMBER}, end_fraction={_NUMBER}\)")
+ACTIVATION = "Tanh"
+"""What SB3's policies of PPO have between their layers where nothing else is asked for."""
 _CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
@@ -206,6 +208,14 @@ def _kwargs(data: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, 
         elif read is not None:
             kept[name] = read
     return kept
+
+
+def activation_of(data: Mapping[str, Any]) -> str | None:
+    """The class of the policy's activation, without its module: SB3's own where the zip says none, None if unclear."""
+    kwargs = data.get("policy_kwargs")
+    said = kwargs.get("activation_fn", ACTIVATION) if isinstance(kwargs, Mapping) else ACTIVATION
+    match = _CLASS.fullmatch(str(said))
+    return ACTIVATION if said == ACTIVATION else match[1][:60] if match else None
 
 
 def _described(value: object) -> object:

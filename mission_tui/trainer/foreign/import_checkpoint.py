@@ -28,6 +28,7 @@ from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
+from mission_tui.records.sb3_run.zip_file import ACTIVATION
 from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.foreign.zip_file import ForeignModel, confine, read_foreign
@@ -221,6 +222,12 @@ def _notes(spec: Spec, foreign: ForeignModel, *, normalized: bool) -> list[str]:
         there, here = foreign.settings.get(name), getattr(learning_table(spec)[1], name, None)
         if isinstance(there, int | float) and isinstance(here, int | float) and there != here:
             notes.append(f"{name} was {there:g} in the file and is {here:g} in the preset")
+    activation = str(spec.ppo.policy_kwargs.get("activation_fn", ACTIVATION)).replace(":", ".").rpartition(".")[2]
+    if foreign.activation not in (None, activation):
+        notes.append(
+            f"activation_fn was {foreign.activation} in the file and is {activation} in the preset: its policy acts "
+            f"otherwise than there; import it again with --set ppo.policy_kwargs.activation_fn={foreign.activation}"
+        )
     total = spec.run.total_timesteps
     if total is not None and foreign.timesteps >= total:
         notes.append(f"it has {foreign.timesteps} of the preset's {total} steps: resume it with a larger total")

@@ -23,7 +23,7 @@ import torch as th
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import GradientSpec, OtherAlgorithm
 from mission_tui.records.sb3_run.other_algorithms import OPTIMIZERS, algorithm_in
-from mission_tui.records.sb3_run.zip_file import DATA_BYTES, checked_members, opened_zip, read_data
+from mission_tui.records.sb3_run.zip_file import DATA_BYTES, activation_of, checked_members, opened_zip, read_data
 from mission_tui.trainer.state.model_state import Tensors
 
 _POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"
@@ -42,7 +42,8 @@ PER_BYTE = 8
 @dataclass(frozen=True, slots=True)
 class ForeignModel:
     """What was in the zip: named weights, each optimizer's moments (by the name of its member, then by the position of
-    their parameter), and plain settings. `besides` is what another algorithm than PPO learns outside of the policy.
+    their parameter), and plain settings. `besides` is what another algorithm than PPO learns outside of the policy,
+    `activation` the class between the layers of PPO's, None where that is not known.
     """
 
     parameters: Tensors
@@ -52,6 +53,7 @@ class ForeignModel:
     settings: Mapping[str, bool | int | float | str]
     besides: Tensors = field(default_factory=dict)
     algorithm: OtherAlgorithm | None = None
+    activation: str | None = None
 
 
 def read_foreign(path: Path) -> ForeignModel:
@@ -70,6 +72,7 @@ def read_foreign(path: Path) -> ForeignModel:
         timesteps=_count(data, "num_timesteps", path.name),
         gradient_epochs=_count(data, "_n_updates", path.name),
         settings={name: value for name, value in data.items() if isinstance(value, bool | int | float | str)},
+        activation=activation_of(data),
     )
 
 

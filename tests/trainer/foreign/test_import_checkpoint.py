@@ -67,9 +67,12 @@ def test_another_network_is_refused_with_both_shapes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_stays_behind_is_said(tmp_path: Path) -> None:
-    """Settings that differ, a used-up budget and statistics that a pickle holds are named."""
+    """Settings that differ, another activation, a used-up budget and statistics that a pickle holds are named."""
+    content = members()
+    data = json.loads(content["data"])
+    data["policy_kwargs"]["activation_fn"] = "<class 'torch.nn.modules.activation.ReLU'>"
     code, said = imported(
-        written(tmp_path / "foreign.zip", members()),
+        written(tmp_path / "foreign.zip", content | {"data": json.dumps(data).encode()}),
         tmp_path / "checkpoints",
         env={"normalize": True},
         ppo={"gamma": 0.9},
@@ -80,6 +83,7 @@ def test_what_stays_behind_is_said(tmp_path: Path) -> None:
     assert isinstance(result, dict)
     notes = "; ".join(result["notes"])
     assert "gamma was 0.99 in the file and is 0.9 in the preset" in notes
+    assert "activation_fn was ReLU in the file and is Tanh in the preset" in notes
     assert "resume it with a larger total" in notes
     assert "statistics begin anew" in notes
 
