@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
@@ -118,6 +118,17 @@ def test_an_evaluation_that_is_played_makes_a_failed_one_good() -> None:
     assert [each.duty for each in store.view(RUN).failed_duties] == ["evaluation", "x"]
     store.apply(RUN, EvaluationDone(2, 1, 1, 64, 110.0, 1.0, 0.0, 5))
     assert [each.duty for each in store.view(RUN).failed_duties] == ["x"]
+
+
+def test_rows_that_could_not_be_written_are_said_before_other_duties_that_failed() -> None:
+    """Where only one has room, that one is shown: without rows every number of the run stands still."""
+    names = ["TensorBoard events", "checkpoint", METRICS]
+    failed = [DutyFailureSeen(3 + number, 100.0 + number, 1, duty, "why") for number, duty in enumerate(names)]
+    assert [each.duty for each in running(*failed).view(RUN).failed_duties] == [
+        METRICS,
+        "TensorBoard events",
+        "checkpoint",
+    ]
 
 
 def test_the_newest_evaluation_stays_in_sight_while_the_training_goes_on() -> None:

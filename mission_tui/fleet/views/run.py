@@ -171,12 +171,15 @@ def _flags(
 
 
 def _failed_duties(run: RunHistory) -> tuple[findings.FailedDuty, ...]:
-    """What failed and was not made good: by a checkpoint that was saved, or an evaluation that was played, later."""
+    """What failed and was not made good: by a checkpoint that was saved, or an evaluation that was played, later.
+
+    Rows come first: while they wait, every number of the run stands still, and many places have room for one duty.
+    """
     if not run.journal.duties:
         return ()
     saved_t = run.metrics.saved_t
     done_t = {findings.CHECKPOINT: saved_t, findings.RETENTION: saved_t, findings.EVALUATION: run.metrics.evaluated_t}
-    failed = sorted(run.journal.duties.items())
+    failed = sorted(run.journal.duties.items(), key=lambda item: (item[0] != findings.METRICS, item[0]))
     return tuple(each for name, each in failed if (made_good := done_t.get(name)) is None or each.t >= made_good)
 
 
