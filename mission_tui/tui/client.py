@@ -18,7 +18,7 @@ from mission_tui.ipc.requests import AnsweredBy, GoTo
 Answer = TypeVar("Answer")
 Question = TypeVar("Question")
 Found = TypeVar("Found")
-Loss = Literal["gone", "stopped", "refuses"]
+Loss = Literal["gone", "stopped", "refuses", "silent"]
 Lost = Callable[[str, Loss], None]
 _FIRST_WAIT_S = 0.25
 _LONGEST_WAIT_S = 2.0

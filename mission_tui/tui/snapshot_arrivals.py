@@ -6,6 +6,7 @@ does not need is loaded after it, before a person can have pressed a key.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +18,9 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.metrics import RETURN, number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.requests import GetHistory
-from mission_tui.tui.client import Loss
+from mission_tui.ipc.requests import GetHistory, GetSnapshot
+from mission_tui.present import numbers
+from mission_tui.tui.client import FleetClient, Loss
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
@@ -27,6 +29,9 @@ from mission_tui.tui.terminal.flow import Flow
 _SETTLED_S = 0.1
 _BEHIND_S = 5.0
 """Behind a sheet every cell is tinted: a changed number there paints all of the screen again, some 10 KB."""
+_QUIET_S, _LOOK_S = 10.0, 2.0
+"""Meters change a snapshot every second or two: a supervisor that sends none for so long is asked for one."""
+_ANSWER_S = 5.0
 _RATES_HZ = (0.25, 0.5, 1.0, 2.0, 4.0)
 _MOST_RUNS = 8
 """So many runs are asked for: the supervisor keeps as many whole histories of ended runs in memory."""
@@ -43,6 +48,7 @@ class SnapshotArrivals:
         self._timer: Timer | None = None
         self._settled = False
         self._behind_t = float("-inf")
+        self._heard_t = app_context.clock()
 
     @property
     def last_seen_t(self) -> float | None:
@@ -61,19 +67,46 @@ class SnapshotArrivals:
             self._ask_best_returns()
         if sentence := self._stale.update(snapshot):
             self._app_context.toast(sentence, "warning")
-        self._newest = snapshot
+        self._newest, self._heard_t = snapshot, self._app_context.clock()
         if snapshot.replay is None:
             _alert(self._app_context, self._app, self._app_context.alarm.update(snapshot))
         if self._timer is None:
             self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
 
+    async def ask_when_quiet(self, client: FleetClient) -> None:
+        """For ever: ask a supervisor that is there and sends nothing for a snapshot, and say so if it does not answer.
+
+        One that is stopped or waits for a disk ends no link, and old numbers look like those of this moment.
+        """
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            heard_t = self._heard_t
+            quiet = self._app_context.clock() - heard_t >= _QUIET_S and self._app_context.banner is None
+            if not quiet or self._newest is None or self._newest.replay is not None:
+                continue
+            question = asyncio.ensure_future(client.ask(lambda id_: GetSnapshot(id=id_)))
+            try:
+                done, _ = await asyncio.wait({question}, timeout=_ANSWER_S)
+                if not done and self._heard_t == heard_t and self._app_context.banner is None:
+                    self.lost(f"no answer within {_ANSWER_S:.0f} s", "silent")
+                answer = await question
+                if self._heard_t == heard_t:
+                    self.arrived(answer.snapshot)
+            except MissionError:
+                continue  # the link ended, which whoever follows it says
+            finally:
+                question.cancel()
+
     def lost(self, why: str, loss: Loss) -> None:
-        """The supervisor is gone or never came, was stopped on purpose, or there is one that refuses this screen."""
+        """The supervisor is gone or never came, was stopped on purpose, stands still, or refuses this screen."""
         state = "supervisor gone, reconnecting; runs go on"
         if loss == "refuses":
             state = "the supervisor refuses this screen: leave with q and start mission-tui again; runs go on"
         elif loss == "stopped":
             state = "the supervisor was stopped on request: F5 starts it again; runs go on"
+        elif loss == "silent" and self._newest is not None:
+            since = numbers.clock(self._newest.t, self._newest.t)
+            state = f"the supervisor stands still: all that is shown is of {since}; runs go on"
         elif self._newest is None:
             state = "no supervisor yet, trying again"
         self._app_context.banner = f"{state} ({why})"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 
-from mission_tui.ipc.requests import Act
+import pytest
+
+from mission_tui.ipc.requests import Act, AnsweredBy, GetSnapshot
+from mission_tui.tui import snapshot_arrivals
 from mission_tui.tui.snapshot_arrivals import DrawRate
-from tests.tui.fake_client import FakeClient
+from tests.tui.fake_client import Answer, FakeClient
 from tests.tui.fleets import NOW, a_fleet, a_run
 from tests.tui.stage import Clock, Stage, make_app, staged
 
@@ -44,6 +49,39 @@ async def test_a_supervisor_that_never_answered_is_not_called_gone() -> None:
         await stage.shows("no supervisor yet, trying again (the supervisor went away)")
         client.come_back()
         await stage.shows("heavy-3f9a")
+
+
+async def test_a_supervisor_that_stands_still_is_said_to_and_its_next_word_takes_that_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is stopped ends no link: old numbers are not shown as those of this moment."""
+    monkeypatch.setattr(snapshot_arrivals, "_LOOK_S", 0.01)
+    monkeypatch.setattr(snapshot_arrivals, "_ANSWER_S", 0.05)
+    async with staged() as stage:
+        goes_on, asked, client = asyncio.Event(), stage.client.ask, stage.client
+
+        async def ask(make: Callable[[int], AnsweredBy[Answer]]) -> Answer:
+            await goes_on.wait()
+            return await asked(make)
+
+        monkeypatch.setattr(client, "ask", ask)
+        stage.clock.advance(60)
+        await stage.shows("the supervisor stands still: all that is shown is of")
+        assert "heavy-3f9a" in stage.text()
+        goes_on.set()
+        await stage.until(lambda: "stands still" not in stage.text())
+        assert "GPU0" in stage.lines()[1]
+
+
+async def test_a_supervisor_that_has_nothing_new_is_not_said_to_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked, it answers, and nothing is shown of that."""
+    monkeypatch.setattr(snapshot_arrivals, "_LOOK_S", 0.01)
+    async with staged() as stage:
+        stage.clock.advance(60)
+        await stage.until(lambda: stage.client.asked_for(GetSnapshot))
+        await stage.still()
+        assert "stands still" not in stage.text()
+        assert len(stage.client.asked_for(GetSnapshot)) == 1
 
 
 async def test_a_supervisor_of_another_version_is_not_called_gone() -> None:
