@@ -315,6 +315,12 @@ def test_provenance_differs_where_it_is_known() -> None:
     assert any("b: code and packages at launch are not recorded" in note for note in found.notes)
 
 
+def test_a_run_that_has_not_begun_lacks_no_record_of_its_code() -> None:
+    """One that waits, or was taken from the queue, ran none."""
+    found = compared(side("a", [1.0, 2.0], provenance=BOX), side("b", []))
+    assert not any("not recorded" in note for note in found.notes)
+
+
 def test_the_registrations_threshold_is_taken_where_all_agree() -> None:
     """One that was given wins; where environments disagree there is none."""
     pair = [side(name, [1.0, 500.0], threshold=475.0) for name in "ab"]

@@ -277,6 +277,17 @@ async def test_a_run_without_checkpoint_is_not_evaluated() -> None:
         assert not stage.client.asked_for(Evaluate)
 
 
+async def test_an_ended_run_without_checkpoint_is_not_said_to_get_one() -> None:
+    """`C` is refused for a run that is over, so nothing points to it."""
+    from tests.tui.fleets import a_run
+
+    over = a_run("over-0001", state="ended", outcome="killed", last_checkpoint=None)
+    async with staged(a_fleet((over,))) as stage:
+        await stage.press("e")
+        await stage.until(lambda: any("nothing was saved" in toast for toast in stage.toasts()))
+        assert not any("C saves one" in toast for toast in stage.toasts())
+
+
 LEFT = (
     LeftoverRow(
         key="p1", kind="process", verdict="ours", run="heavy-0b1e", pid=4711, age_s=300.0, memory_bytes=1 << 28

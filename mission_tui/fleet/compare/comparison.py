@@ -365,7 +365,8 @@ def _notes(
         yield f"no value of {clean(metric)} yet: {', '.join(without)}"
     if span is None and all(side.trace.values for side in sides):
         yield "the curves have no part of the axis in common, so there are no areas"
-    unknown = [side.view.name for side in sides if side.provenance is None]
+    begun = [side for side in sides if side.view.started_t is not None or side.view.update is not None]
+    unknown = [side.view.name for side in begun if side.provenance is None]
     if unknown:
         yield f"{', '.join(unknown)}: code and packages at launch are not recorded"
 

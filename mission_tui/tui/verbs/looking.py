@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import is_driver
 from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.seed_group import launched_with
@@ -86,7 +87,10 @@ async def evaluate(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """
     view = runs[0]
     if view.last_checkpoint is None:
-        app_context.toast(f"{view.name} has no checkpoint to evaluate yet; C saves one")
+        if view.state in OVER:
+            app_context.toast(f"{view.name} has no checkpoint to evaluate: nothing was saved")
+        else:
+            app_context.toast(f"{view.name} has no checkpoint to evaluate yet; C saves one")
         return
     if (chosen := await app_context.ask_user(EvaluationScreen(app_context, view))) is not None:
         app_context.open_run(view, "watch", (chosen.checkpoint, chosen.seed))
