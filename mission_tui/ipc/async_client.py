@@ -115,7 +115,9 @@ class AsyncConnection:
                 yield reply
 
     def wake(self) -> None:
-        """Start a supervisor that was stopped on request with the next question, as the first question does."""
+        """Start a supervisor that was stopped on request, or whose runs root is gone, with the next question, as the
+        first question does.
+        """
         self._may_wake = True
 
     async def close(self) -> None:
@@ -145,6 +147,11 @@ class AsyncConnection:
             if not self._may_wake and await asyncio.to_thread(was_stopped, self._root):
                 raise StoppedSupervisorError(
                     f"no supervisor runs for {self._root}: it was stopped on request"
+                ) from error
+            if not self._may_wake and not await asyncio.to_thread(self._root.is_dir):
+                raise NoSupervisorError(
+                    f"the runs root {self._root} is gone: moved, removed, or its disk is not mounted; "
+                    "F5 makes an empty one"
                 ) from error
         await asyncio.to_thread(ensure_supervisor, self._root)
         try:

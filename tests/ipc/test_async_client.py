@@ -191,6 +191,27 @@ async def test_a_supervisor_that_was_stopped_is_not_started_in_passing(
     assert started == [tmp_path, tmp_path]
 
 
+async def test_nothing_is_started_in_place_of_a_runs_root_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that had one does not make an empty one, as where a disk is not mounted, until it is woken."""
+    started: list[Path] = []
+    monkeypatch.setattr("mission_tui.ipc.async_client.ensure_supervisor", started.append)
+    root = tmp_path / "runs"
+    root.mkdir()
+    connection = AsyncConnection(root)
+    async with served(root):
+        await connection.ask(lambda id_: GetSnapshot(id=id_))
+    root.rename(tmp_path / "moved")
+    with pytest.raises(NoSupervisorError, match=r"the runs root .* is gone"):
+        await until_refused(connection)
+    assert started == []
+    connection.wake()
+    with pytest.raises(NoSupervisorError, match="does not answer"):
+        await connection.ask(lambda id_: GetSnapshot(id=id_))
+    assert started == [root]
+
+
 async def test_a_connection_that_only_looks_changes_and_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
