@@ -82,12 +82,14 @@ class Terminal:
 
 
 @contextmanager
-def terminal(kind: str = "", *, ignoring_hangup: bool = False, rows: int = 24, columns: int = 80) -> Iterator[Terminal]:
-    """The screen with the fleet of `kind`, its terminal the controlling one."""
+def terminal(
+    kind: str = "", *, ignoring_hangup: bool = False, shell: str = "", rows: int = 24, columns: int = 80
+) -> Iterator[Terminal]:
+    """The screen with the fleet of `kind`, its terminal the controlling one; or `shell`, which may start it."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     trap = "trap '' HUP; " if ignoring_hangup else ""
-    shell = f'{trap}exec "$0" -m tests.tui.play {kind}'
+    shell = shell or f'{trap}exec "$0" -m tests.tui.play {kind}'
     environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", *SPLITTERS)}
     process = subprocess.Popen(
         ["setsid", "--ctty", "sh", "-c", shell, sys.executable],

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pyte
 import pytest
 
@@ -106,6 +107,29 @@ def test_a_stop_without_a_word_costs_no_key_and_no_end() -> None:
         os.write(played.master, b"q")
         played.drain()
         assert played.ended_within(5) == 0
+
+
+@pytest.mark.slow
+def test_a_screen_that_was_continued_in_the_background_comes_to_the_front() -> None:
+    """SIGSTOP and SIGCONT from elsewhere: it stops again, as it has no terminal, and after `fg` paints and takes keys."""
+    with terminal(shell="exec bash --norc --noprofile -i") as played:
+        os.write(played.master, f"{sys.executable} -m tests.tui.play\n".encode())
+        played.read_until(b"heavy-3f9a")
+        played.settle()
+        (job,) = psutil.Process(played.process.pid).children()
+        job.suspend()
+        played.read_until(b"Stopped")
+        job.resume()
+        played.settle()
+        until(lambda: job.status() == psutil.STATUS_STOPPED, what="it is stopped again")
+        played.output = b""
+        os.write(played.master, b"fg\n")
+        played.read_until(b"heavy-3f9a")
+        played.settle()
+        played.output = b""
+        os.write(played.master, b"?")
+        played.read_until(b"take back a start")
+        job.kill()
 
 
 def test_a_real_terminal_shows_hostile_text_as_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import struct
 import termios
 import time
@@ -142,10 +143,13 @@ class MeteredDriver(LinuxDriver):
 
     def _sigcont_application(self, *arguments: object) -> None:
         """Go on. A process that was stopped by SIGSTOP gives the terminal back first: Textual would begin a second
-        thread that reads keys, and at the end wait for the first one until another key is pressed.
+        thread that reads keys, and at the end wait for the first one until another key is pressed. One that goes on in
+        the background stops again: it would paint over the shell, and `fg` find it amid a read of a line.
         """
         if self._auto_restart and not self._must_signal_resume:
             if not self._in_front:
+                # The shell has the terminal, and of a job that it takes for running it would only wait for the end.
+                os.kill(os.getpid(), signal.SIGTTOU)
                 return
             self.suspend_application_mode()
             self._must_signal_resume = True
