@@ -111,7 +111,7 @@ def test_a_stop_without_a_word_costs_no_key_and_no_end() -> None:
 
 @pytest.mark.slow
 def test_a_screen_that_was_continued_in_the_background_comes_to_the_front() -> None:
-    """SIGSTOP and SIGCONT from elsewhere: it stops again, as it has no terminal, and after `fg` paints and takes keys."""
+    """SIGSTOP and SIGCONT from elsewhere: it stops again, without a terminal, and after `fg` takes keys."""
     with terminal(shell="exec bash --norc --noprofile -i") as played:
         os.write(played.master, f"{sys.executable} -m tests.tui.play\n".encode())
         played.read_until(b"heavy-3f9a")
