@@ -133,9 +133,11 @@ class Session(NamedTuple):
         while not ground.exists() and ground != ground.parent:
             ground = ground.parent
         if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)):
+            readable = ground == self.root and ground.is_dir() and os.access(ground, os.R_OK | os.X_OK)
+            look = "; to look at its runs put --readonly before the verb" if readable else ""
             raise UsageError(
                 f"runs root {self.root} cannot be written ({ground} is not a writable folder): "
-                "give another with --runs-dir or MISSION_TUI_RUNS"
+                f"give another with --runs-dir or MISSION_TUI_RUNS{look}"
             )
         check_private(self.root)
 
