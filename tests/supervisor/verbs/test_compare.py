@@ -32,7 +32,7 @@ def test_a_live_run_is_compared_with_an_ended_one(lab: Lab) -> None:
     (ended,) = lab.launch(spec=stub_spec(640), name="short")
     (live,) = lab.launch(spec=structs.replace(spec, ppo=structs.replace(spec.ppo, gamma=0.9)), name="long")
     lab.ended(ended)
-    lab.running(live, 3)
+    lab.running(live, 20)  # longer than the other: areas are of the time that both trained
     lab.ask(lambda id_: Set(id=id_, run=live, assignments=("ppo.ent_coef=0.01",)))
     found = compared(lab, "long", "short", by="time", threshold=1.0)
     assert [run.id for run in found.runs] == [live, ended]
