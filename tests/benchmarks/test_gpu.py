@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +146,7 @@ def test_a_campaign_that_is_ended_while_it_begins_an_item_ends_that_too(
         def __init__(self, *words: Any, **how: Any) -> None:
             super().__init__(["sleep", "60"], start_new_session=True)
             begun.append(psutil.Process(self.pid))
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0)  # handlers run between two lines of Python
+            signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(subprocess, "Popen", EndedMeanwhile)
     ends = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

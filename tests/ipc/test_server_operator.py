@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,16 @@ async def test_without_descriptors_it_is_said_once_and_not_a_hundred_times_a_sec
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A supervisor without a descriptor for whoever connects fills no disk with that, and answers once it has one."""
+    tries: list[float] = []
+    say_error = listener_module._say_error
+
+    def counted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        tries.append(loop.time())
+        say_error(loop, context)
+
     monkeypatch.setattr(listener_module, "_said", {})
+    monkeypatch.setattr(listener_module, "_say_error", counted)
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.05)
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with served(tmp_path) as (_, listener):
         waiting = [socket.socket(socket.AF_UNIX) for _ in range(3)]
@@ -60,7 +70,8 @@ async def test_without_descriptors_it_is_said_once_and_not_a_hundred_times_a_sec
             resource.setrlimit(resource.RLIMIT_NOFILE, (spare, usual[1]))
             for client in waiting:
                 client.connect(str(listener.path))
-            await asyncio.sleep(1.3)  # it is tried again each second, and is to be quiet about that
+            await until(lambda: len(tries) >= 4)  # it is to be quiet about all but the first
+            assert tries[3] - tries[0] > 2 * 0.05  # once for each wait, not for each who may connect
             assert [record.getMessage() for record in caplog.records] == [
                 "who connects is not answered: Too many open files; it is tried again each second"
             ]
