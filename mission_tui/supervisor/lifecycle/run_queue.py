@@ -238,9 +238,9 @@ def held_in_groups(core: Core, items: Sequence[LaunchItem], held: Sequence[str])
     for at, item in enumerate(items):
         if waits[at]:
             continue
-        here = core.launcher_for(item.spec).can.here
-        cores = _cores_of(core, item.spec) if here else 0
-        for_cores = partial(_lacking_cores, headroom, cores, AT_FULL_SPEED, whose="the others") if here else str
+        # Elsewhere no core of this machine is taken, so none lacks.
+        cores = _cores_of(core, item.spec) if core.launcher_for(item.spec).can.here else 0
+        for_cores = partial(_lacking_cores, headroom, cores, AT_FULL_SPEED, whose="the others")
         most = item.spec.keep.limits.group_runs
         for_turn = f"waits for its group: keep.limits.group_runs (launch -j) allows {most} of it at once"
         members = 0 if item.group is None else alive[item.group]
@@ -259,8 +259,8 @@ def _cores_of(core: Core, spec: Spec) -> int:
 
 
 def _lacking_cores(headroom: Headroom, cores: int, why: str, whose: str = "runs") -> str:
-    """That a run waits for `cores` cores, and `why`; empty where so many are free."""
-    if headroom.cores_busy + cores <= headroom.cores:
+    """That a run waits for `cores` cores, and `why`; empty where so many are free, or none is wanted."""
+    if not cores or headroom.cores_busy + cores <= headroom.cores:
         return ""
     busy = f"{min(headroom.cores, headroom.cores_busy)} of {headroom.cores} busy"
     return f"waits for {'a core' if cores == 1 else f'{cores} cores'}{why}: {whose} keep {busy}"
