@@ -372,7 +372,7 @@ class Store:
         if self._order is None:
             by_age = sorted(self._runs.values(), key=_age)
             ended = [(run.journal.ended_t or 0.0, run.id) for run in by_age if run.journal.over]
-            ended.extend((each.over.t, each.id) for each in self._shelf.values())
+            ended.extend((each.over.over_t, each.id) for each in self._shelf.values())
             ended.sort(key=lambda entry: entry[0], reverse=True)
             self._order = [run.id for run in by_age if not run.journal.over], [run_id for _, run_id in ended]
         return self._order

@@ -203,7 +203,8 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
     """The attempt is over and classified; the run has ended. `rebooted`: because the machine was restarted.
     `interrupted`: why its engine ended it, where it may go on in another job.
 
-    `peak` is what its processes held at most, of one that trained.
+    `peak` is what its processes held at most, of one that trained. `ended_t` is when they ended, where that was noticed
+    later, as by the next supervisor.
     """
 
     seq: Count
@@ -213,6 +214,12 @@ class AttemptEnded(Struct, frozen=True, tag="ended", tag_field="kind", omit_defa
     rebooted: bool = False
     peak: Peak | None = None
     interrupted: str = ""
+    ended_t: UnixTime | None = None
+
+    @property
+    def over_t(self) -> float:
+        """When the attempt was over, as far as that is known."""
+        return self.t if self.ended_t is None else self.ended_t
 
 
 class ResumeChoices(Struct, frozen=True, omit_defaults=True):

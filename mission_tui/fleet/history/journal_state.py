@@ -267,8 +267,8 @@ class JournalState(Struct):
         """The attempt is over."""
         self.peak = event.peak or self.peak
         self.rebooted, self.was_held, self.interrupted = event.rebooted, self.held, event.interrupted
-        self.ended_t, self.outcome, self.paused, self.frozen = event.t, event.outcome, False, None
-        young = isinstance(event.outcome, Failed) and event.t - (self.started_t or 0.0) < YOUNG_S
+        self.ended_t, self.outcome, self.paused, self.frozen = event.over_t, event.outcome, False, None
+        young = isinstance(event.outcome, Failed) and event.over_t - (self.started_t or 0.0) < YOUNG_S
         self.short_attempts = self.short_attempts + 1 if young else 0
         self.breaks = []
         self.flags.discard("keeperless")

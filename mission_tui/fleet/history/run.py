@@ -232,7 +232,7 @@ class RunHistory:
             case events.AttemptEnded():
                 journal.end(event)
                 if (word := outcome_word(event.outcome)) != "finished":
-                    journal.moments.append((event.t, word))
+                    journal.moments.append((event.over_t, word))
                 self.observed = ObservedState(
                     flags=self.observed.flags - {"slow-start", "silent"}, node=self.observed.node
                 )

@@ -34,6 +34,9 @@ from mission_tui.supervisor.runs.run_on_disk import exit_facts
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
 from mission_tui.supervisor.watching.notifying import notify_end
 
+PROMPT_S = 5.0
+"""An end that is noticed within this is written down as of when it was noticed."""
+
 log = logging.getLogger(__name__)
 
 
@@ -78,7 +81,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
     attempt, peak = run.attempt, _peak(core, run, ended)
     interrupted = "" if by is not None or asked & ENDING else _interrupted(outcome, ended, seen)
     _find_out_of_memory(core, run, outcome, ended)
-    abandon(core, run, outcome, rebooted=rebooted, peak=peak, interrupted=interrupted)
+    ended_t = None if ended is None else ended.ended_t
+    abandon(core, run, outcome, rebooted=rebooted, peak=peak, interrupted=interrupted, ended_t=ended_t)
     if ended is None and here and asked & ENDING:
         sweep(core, run, attempt)
 
@@ -135,12 +139,20 @@ def abandon(
     rebooted: bool = False,
     peak: Peak | None = None,
     interrupted: str = "",
+    ended_t: float | None = None,
 ) -> None:
-    """End the run here with `outcome`: journal it and let everything go that is held for it."""
+    """End the run here with `outcome`: journal it and let everything go that is held for it. `ended_t` is when its
+    keeper saw it end.
+    """
     log.info("%s: attempt %d ended: %s", run.id, run.attempt, outcome.cause)
-    over = core.record_observed(
-        run, lambda seq, t: AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak, interrupted)
-    )
+    began_t = core.store.run(run.id).journal.started_t or 0.0
+
+    def over_at(seq: int, t: float) -> AttemptEnded:
+        # A clock that was set meanwhile may have it end before it began, or after now.
+        late = ended_t is not None and began_t <= ended_t < t - PROMPT_S
+        return AttemptEnded(seq, t, run.attempt, outcome, rebooted, peak, interrupted, ended_t if late else None)
+
+    over = core.record_observed(run, over_at)
     if peak is not None and run.spec is not None:
         core.machine.peaks.add(run.spec, peak, over.t)
     decide_restart(core, run.id)

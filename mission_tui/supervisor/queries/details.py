@@ -129,7 +129,7 @@ def _attempts(events: Sequence[journal.FleetEvent], timesteps: dict[str, int]) -
                 )
             case journal.AttemptEnded() if views:
                 word, cause = outcome_word(event.outcome), clean(event.outcome.cause, 400)
-                views[-1] = msgspec.structs.replace(views[-1], ended_t=event.t, outcome=word, cause=cause)
+                views[-1] = msgspec.structs.replace(views[-1], ended_t=event.over_t, outcome=word, cause=cause)
     return tuple(views)
 
 

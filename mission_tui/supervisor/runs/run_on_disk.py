@@ -87,7 +87,7 @@ class RunOnDisk(Struct, frozen=True):
     def ended_t(self) -> float | None:
         """When its last attempt was over; None while it is not."""
         over = journal.final_end(self.events)
-        return None if over is None else over.t
+        return None if over is None else over.over_t
 
 
 def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:

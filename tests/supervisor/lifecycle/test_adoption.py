@@ -21,9 +21,11 @@ from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStartin
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import DetailsReply
+from mission_tui.ipc.requests import GetDetails
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import read_launch
+from mission_tui.records.runs.attempt import read_exit, read_launch
 from mission_tui.supervisor.launchers.local import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, RunsRoot, living, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
@@ -133,6 +135,27 @@ def test_a_run_that_ended_unseen_is_classified_from_its_records(sim: SimulatedLa
     sim.start()
     ended = sim.ended(run, 3)
     assert (ended.outcome, ended.kind) == ("failed", "crash")
+
+
+def test_a_run_that_ended_unseen_ended_when_its_keeper_saw_it(sim: SimulatedLab) -> None:
+    """Ten minutes without a supervisor: the run is not said to have ended just now, by nobody and nowhere."""
+    (run,) = sim.launch()
+    view = sim.running(run)
+    sim.kill_supervisor()
+    sim.kill(view.pids.trainer)
+    sim.until(sim.dir(run).attempt(1).exit.exists, 5)
+    record = read_exit(sim.dir(run).attempt(1).exit)
+    assert record is not None
+    sim.sleep(600)
+    sim.start()
+    assert sim.ended(run, 3).ended_t == record.ended_t
+    details = sim.ask(lambda id_: GetDetails(id=id_, run=run))
+    assert isinstance(details, DetailsReply)
+    assert details.attempts[0].ended_t == record.ended_t
+    sim.kill_supervisor()
+    sim.sleep(60)
+    sim.start()
+    assert sim.view(run).ended_t == record.ended_t
 
 
 def test_without_its_keeper_a_run_goes_on_keeperless_and_still_stops(lab: Lab) -> None:
