@@ -119,6 +119,7 @@ class JournalState(Struct):
     due: set[str] = field(default_factory=set)
     acted: set[tuple[str, Severity, str]] = field(default_factory=set)
     total_timesteps: int | None = None
+    until_timesteps: int = 0
     branched: Origin | None = None
     resumed: Origin | None = None
     others: int = 0
@@ -240,6 +241,7 @@ class JournalState(Struct):
             if found.rule == OUT_OF_MEMORY and found.state == "open":
                 self.findings[found.id] = structs.replace(found, state="cleared")
         self.total_timesteps = event.total_timesteps or self.total_timesteps
+        self.until_timesteps = event.terms.until_timesteps
 
     def follows(self, event: journal.AttemptStarting) -> After | None:
         """What the attempt that `event` is about to begin follows by itself; None when somebody asked for it."""

@@ -81,7 +81,7 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         update=row.update if row else None,
         timesteps=row.timesteps if row else None,
         total_timesteps=_total_timesteps(run),
-        duration_s=spec.run.duration_s if spec else None,
+        duration_s=spec.run.duration_s if spec and not journal.until_timesteps else None,
         trained_s=metrics.seconds,
         steps_per_s=row.steps_per_s if row and not counts_runs else None,
         eta_s=left[1],
@@ -290,9 +290,11 @@ def _n_steps(spec: Spec) -> int:
 
 
 def _total_timesteps(run: RunHistory) -> int | None:
-    """The budget in steps: what was asked for, else what a command said."""
+    """The budget in steps: the end that a trial gave its branch, else what was asked for, else what a command said."""
     asked = run.journal.total_timesteps or (run.spec.run.total_timesteps if run.spec else None)
-    return asked or run.metrics.total_timesteps
+    whole = asked or run.metrics.total_timesteps
+    until = run.journal.until_timesteps
+    return whole if not until or (whole is not None and whole < until) else until
 
 
 def _left(run: RunHistory, pace: StepTime | None) -> Left:
@@ -300,7 +302,7 @@ def _left(run: RunHistory, pace: StepTime | None) -> Left:
     spec, metrics = run.spec, run.metrics
     if spec is None or run.state != "running" or metrics.row is None:
         return None, None, None
-    if spec.run.duration_s is not None:
+    if spec.run.duration_s is not None and not run.journal.until_timesteps:
         left = round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
         return left, left, left
     total = _total_timesteps(run)

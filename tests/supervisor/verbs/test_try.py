@@ -69,7 +69,7 @@ def test_two_branches_for_each_seed_say_whether_it_helps(lab: Lab) -> None:
     made = branches(lab, run)
     assert {view.group for view in made} == {"tried-try1"}
     assert {view.name for view in made} >= {"tried-try1-control-1", "tried-try1-advised-3"}
-    assert {view.timesteps for view in made} == {trial.plan.until_timesteps}
+    assert {view.timesteps for view in made} == {view.total_timesteps for view in made} == {trial.plan.until_timesteps}
     assert {view.outcome for view in made} == {"finished"}
     specs = {view.name: read_spec(lab.dir(view.id).spec) for view in made}
     assert specs["tried-try1-control-2"].run.seed == specs["tried-try1-advised-2"].run.seed == trial.plan.seeds[1]
@@ -119,9 +119,14 @@ def test_a_supervisor_started_anew_goes_on_with_a_trial(sim: SimulatedLab) -> No
     """One dies while branches train and others wait; the next one begins what waits, and journals what they say."""
     run = saved(sim, update_s=0.1)
     begun = try_(sim, run, assignments=BETTER, budget="12u").runs
-    sim.running(begun[0])
+    sim.wait(begun[0], lambda view: view.state == "running" and view.eta_s is not None)
     sim.kill_supervisor()
     sim.start()
+    trains = sim.wait(begun[0], lambda view: view.state == "running" and view.eta_s is not None)
+    # What is left is that of the branch, not the million million steps of the run.
+    assert trains.total_timesteps == newest(sim, run).plan.until_timesteps
+    assert trains.eta_s is not None
+    assert trains.eta_s < 60
     assert judged(sim, run).verdict is not None
     assert all(read_terms(sim.dir(view.id).attempt(1).terms).until_timesteps for view in branches(sim, run))
 
