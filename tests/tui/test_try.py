@@ -112,6 +112,21 @@ async def test_nothing_is_taken_that_has_not_won() -> None:
         assert stage.client.asked_for(Try) == []
 
 
+async def test_a_branch_that_stands_says_so_beside_how_far_it_is() -> None:
+    """A paused one holds up the verdict; its number alone reads like one that trains."""
+    going = structs.replace(TRIAL, verdict=None)
+    number, first = TRIAL.plan.number, TRIAL.plan.from_update
+    run = a_run("sick-11c0", last_checkpoint="011468800", trials=(going,))
+    marks = [TrialBranch(run.id, number, arm, 1) for arm in ("control", "advised")]
+    paused = a_run("tried-control-1", branch_of=marks[0], state="paused", update=first + 4)
+    trains = a_run("tried-advised-1", branch_of=marks[1], update=first + 3)
+    async with staged(a_fleet((run, paused, trains))) as stage:
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, TrialScreen))
+        await stage.shows(f"4 of {TRIAL.plan.updates}, paused")
+        await stage.shows(f"3 of {TRIAL.plan.updates} ")
+
+
 async def test_something_else_is_tried_from_the_sheet() -> None:
     """`n` asks for other settings and leaves the branches of the last trial where they are."""
     async with staged(a_fleet((JUDGED, *ENDED))) as stage:

@@ -110,7 +110,11 @@ class TrialScreen(Sheet[Deed]):
         if view is None:
             return numbers.DASH
         done = (view.update or self._trial.plan.from_update) - self._trial.plan.from_update
-        return state_word(view) if view.state in OVER or not done else f"{done} of {self._trial.plan.updates}"
+        if view.state in OVER or not done:
+            return state_word(view)
+        # One that stands holds up the verdict until somebody has it go on.
+        stands = view.unheard_since is not None or view.state not in ("starting", "running")
+        return f"{done} of {self._trial.plan.updates}{f', {state_word(view)}' if stands else ''}"
 
     def action_take(self) -> None:
         """Give the run's place to the best branch."""
