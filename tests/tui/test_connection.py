@@ -10,6 +10,7 @@ import pytest
 
 from mission_tui.ipc.requests import Act, AnsweredBy, GetSnapshot
 from mission_tui.tui import snapshot_arrivals
+from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.snapshot_arrivals import DrawRate
 from tests.tui.fake_client import Answer, FakeClient
 from tests.tui.fleets import NOW, a_fleet, a_run
@@ -24,6 +25,19 @@ async def test_a_lost_supervisor_is_a_banner_and_the_screen_stays() -> None:
         assert "heavy-3f9a" in stage.text()
         await stage.press("down")
         await stage.shows("─ wide-11c0 ─")
+
+
+async def test_a_run_says_too_that_its_supervisor_is_lost() -> None:
+    """Over an hour of looking at one run its numbers would stand, and nothing say that they are old."""
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, RunScreen))
+        stage.client.vanish()
+        await stage.shows("▲ supervisor gone, reconnecting; runs go on")
+        assert "heavy-3f9a" in stage.text()
+        stage.client.come_back()
+        stage.client.snapshot = a_fleet(revision=7)
+        await stage.until(lambda: "reconnecting" not in stage.text())
 
 
 async def test_a_new_supervisor_takes_the_banner_away() -> None:

@@ -133,7 +133,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self.set_class(width >= _WIDE, "-wide")
         self.query_one(Header).update(self.snapshot)
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
-        self.query_one(RunHead).update(self._view, self.now)
+        self.query_one(RunHead).update(self._view, self.now, self._app_context.banner)
         points = min(2000, max(40, 2 * width))
         if self._tab == "learn":
             points = self._prepare_curves()

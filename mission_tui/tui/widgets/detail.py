@@ -184,10 +184,11 @@ class RunHead(Lines):
         super().__init__(id="run-head")
         self._view: RunView | None = None
         self._now = 0.0
+        self._banner: str | None = None
 
-    def update(self, view: RunView, now: float) -> None:
-        """Show how `view` stands at `now` (unix s)."""
-        self._view, self._now = view, now
+    def update(self, view: RunView, now: float, banner: str | None = None) -> None:
+        """Show how `view` stands at `now` (unix s), and `banner` where what is known of it comes no more."""
+        self._view, self._now, self._banner = view, now, banner
         self.redraw()
 
     def redraw(self) -> None:
@@ -200,7 +201,8 @@ class RunHead(Lines):
             said = wrap(run_status.headline(view, self._now), max(10, width - 2))[:_MOST]
             style = run_status.state_style(view)
         origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]
-        more = _remarks(view, width - 2)
+        lost = wrap(f"▲ {self._banner}", max(10, width - 2))[:_MOST] if self._banner else []
+        more = [*((text, colours.WARN) for text in lost), *_remarks(view, width - 2)]
         self.styles.height = 1 + len(said) + len(origins) + len(more)
         head = line(_status(view, self._now, width), width)
         below = [(text, style) for text in said] + [(text, colours.QUIET) for text in origins] + more
