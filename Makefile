@@ -16,8 +16,8 @@ JAX := .venv-jax
 GPU_ENV := .venv-gpu
 GPU_PARTS := right,fast,seen,broken
 GPU_NEEDS := textual rich stable-baselines3 sb3-contrib gymnasium nvidia-ml-py psutil msgspec tomli-w safetensors click
-# One torch thread each: the tests start trainers of their own. More than half of their time they wait, so four keep two cores busy.
-WORKERS := 4
+# One torch thread each: the tests start trainers of their own. More than half of their time they wait, so six keep two cores busy.
+WORKERS := 6
 # A worker takes whole modules, one after another: what a module trains or starts for all of its tests is made once.
 # Also where PYTHONDONTWRITEBYTECODE is set, as in many containers: each of a thousand interpreters would compile what it imports.
 PYTEST := LC_ALL=C.UTF-8 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
