@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of
+from mission_tui.fleet.specs.algorithm import lstm_shape, replay_buffer_of, towers
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, DqnSpec, OnPolicySpec
 from mission_tui.fleet.specs.sizes import WITH_WORKERS, ReplaySize, nearby_workers, plan_batch, replay_size, shares_of
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec, other_settings, rollout_size
@@ -38,11 +38,6 @@ ENVS_A_CORE = 16
 SLOW_HOURS = 24.0
 SPARE_SHARE = 0.02
 """Of all memory, what no run is given that waits for it: estimates err, and a machine without any kills somebody."""
-SB3_NET = (64, 64)
-_OTHER_NETS = {
-    "sac": (256, 256), "tqc": (256, 256), "crossq": (1024, 1024), "td3": (400, 300), "ddpg": (400, 300),
-}  # fmt: skip
-"""Layers where nobody wrote them, of the algorithms that have others than PPO's."""
 _POOL = "envpool:"
 
 
@@ -115,9 +110,7 @@ def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
     """Weights and biases of SB3's separate actor and critic networks (``MlpPolicy``, ``MlpLstmPolicy``)."""
     if (other := other_settings(spec)) is not None:
         return _other_parameters(spec, other, obs_floats, act_floats)
-    arch = spec.ppo.net_arch
-    actor = arch.get("pi", ()) if isinstance(arch, dict) else arch or SB3_NET
-    critic = arch.get("vf", ()) if isinstance(arch, dict) else arch or SB3_NET
+    actor, critic = towers(spec)
     features, remembering = _recurrent(spec, obs_floats)
     chains = ((features, *actor, act_floats), (features, *critic, 1))
     return 2 * remembering + sum((wide + 1) * high for chain in chains for wide, high in pairwise(chain))
@@ -125,7 +118,7 @@ def policy_parameters(spec: Spec, obs_floats: int, act_floats: int) -> int:
 
 def _other_parameters(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_floats: int) -> int:
     """Of another algorithm: its actor, and its critics or action values with their targets; layers as SB3 has them."""
-    actor, critic = _towers(spec, settings)
+    actor, critic = towers(spec)
     chains = [((obs_floats, *actor, act_floats), 1), ((obs_floats, *critic, act_floats), 2)]
     if isinstance(settings, OnPolicySpec):
         chains = [((obs_floats, *actor, act_floats), 1), ((obs_floats, *critic, 1), 1)]
@@ -134,14 +127,6 @@ def _other_parameters(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_
     else:
         chains = chains[1:]
     return sum(times * (wide + 1) * high for chain, times in chains for wide, high in pairwise(chain))
-
-
-def _towers(spec: Spec, settings: AlgorithmSpec) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    arch, name = settings.net_arch, spec.run.algo or ""
-    usual = _OTHER_NETS.get(name, SB3_NET)
-    if isinstance(arch, dict):
-        return arch.get("pi", usual), arch.get("qf", arch.get("vf", usual))
-    return (usual, usual) if arch is None else (arch, arch)
 
 
 def _recurrent(spec: Spec, obs_floats: int) -> tuple[int, int]:
@@ -197,8 +182,7 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
     hidden, layers = lstm_shape(spec) or (0, 0)
     # Hidden and cell states, of actor and critic, are kept with every transition.
     transition = 4 * obs_floats + 8 * act_floats + 6 * 4 + 4 * 4 * hidden * layers
-    arch = spec.ppo.net_arch
-    widths = sum(map(sum, arch.values())) if isinstance(arch, dict) else 2 * sum(arch or SB3_NET)
+    widths = sum(map(sum, towers(spec)))
     batch = min(plan_batch(spec).batch_size, rollout_size(spec))
     activations = 2 * 4 * batch * (widths + obs_floats)
     workers = likely_workers(spec, cores)
@@ -215,7 +199,7 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
 def _other_memory(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_floats: int, cores: int) -> Memory:
     """The same of another algorithm, a replay buffer as it is once it is full. That lies in host memory always."""
     plan, replay = plan_batch(spec), replay_size(spec, obs_floats)
-    activations = 2 * 4 * plan.batch_size * (4 * sum(map(sum, _towers(spec, settings))) + obs_floats)
+    activations = 2 * 4 * plan.batch_size * (4 * sum(map(sum, towers(spec))) + obs_floats)
     learning = PARAMETER_BYTES * policy_parameters(spec, obs_floats, act_floats) + activations
     rollout = 0
     if isinstance(settings, OnPolicySpec):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.resume import rulings
+from mission_tui.fleet.resume.branching import weights_may_fit
 from mission_tui.fleet.resume.remedies import (
     BRANCH,
     RESET_ADAM,
@@ -45,6 +46,7 @@ _OTHER_RETURNS = always(
     "returns are not comparable with those before, and neither are trends across the resume",
     "evaluate before and after",
 )
+_WITHOUT_WEIGHTS = "a new run without these weights, of which none fits (clone)"
 _SHAPES = always("refuse", "the weights of the checkpoint do not fit", rulings.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
 _OTHER_PYTHON = always("note", "continued, not exact: other packages or variables may change the last bits of results")
@@ -156,6 +158,9 @@ def _with_offers(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Gra
     offers, grave = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
     if grave and change.name in RULES and restore_field(was, target.spec, change.name) != target.spec:
         offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
+    if BRANCH in offers and not weights_may_fit(was, target.spec):
+        change = structs.replace(change, remedy=_WITHOUT_WEIGHTS)
+        offers = tuple(it for it in offers if it != BRANCH)
     return structs.replace(change, remedies=tuple(it for it in offers if _helps(was, target, facts, grade, change, it)))
 
 

@@ -23,6 +23,17 @@ _LSTM_HIDDEN, _LSTM_LAYERS = 256, 1
 """What sb3-contrib builds unless `ppo.policy_kwargs` says otherwise."""
 
 
+SB3_NET = (64, 64)
+_OTHER_NETS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "sac": ((256, 256), (256, 256)),
+    "tqc": ((256, 256), (256, 256)),
+    "crossq": ((256, 256), (1024, 1024)),
+    "td3": ((400, 300), (400, 300)),
+    "ddpg": ((400, 300), (400, 300)),
+}
+"""Layers of actor and critic where nobody wrote them, of the algorithms that have others than PPO's."""
+
+
 def engine_of(spec: Spec) -> Engine:
     """The engine that trains `spec`: what `run.engine` says, except that only PPO itself has a fast one."""
     return spec.run.engine if spec.ppo.algo == "ppo" else "stock"
@@ -39,6 +50,22 @@ def learning_table(spec: Spec) -> tuple[str, PpoSpec | sb3_algorithms.AlgorithmS
     other = sb3_algorithms.other_algorithm(spec.run.algo)
     settings = other_settings(spec)
     return ("ppo", spec.ppo) if other is None or settings is None else (other.name, settings)
+
+
+def towers(spec: Spec) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The widths of the layers between, of the actor and of the critic or the action values; SB3's own of ``MlpPolicy``
+    where nobody wrote them.
+    """
+    name, settings = learning_table(spec)
+    actor, critic = _OTHER_NETS.get(name, (SB3_NET, SB3_NET))
+    arch = settings.net_arch
+    if arch is None:
+        return actor, critic
+    if not isinstance(arch, dict):
+        return arch, arch
+    if name == "ppo":
+        actor = critic = ()
+    return arch.get("pi", actor), arch.get("qf", arch.get("vf", critic))
 
 
 def discount_of(spec: Spec) -> float | None:

@@ -17,6 +17,7 @@ from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import Asked, ResumeChoices
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
+from mission_tui.fleet.resume.branching import weights_may_fit
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec
@@ -300,6 +301,9 @@ async def branch(core: Core, request: Resume) -> Accepted | VerdictReply:
     if checkpoint is None:
         raise MissionError(f"cannot branch from {core.store.view(run_id).name}: it has no checkpoint yet")
     plan = await further_attempts.plan_attempt(core, run_id, request, checkpoint, request.assignments)
+    if not weights_may_fit(plan.was, plan.now):
+        said = f"no weight of {checkpoint.name} fits a network of these layers"
+        raise UsageError(f"cannot branch like this: {said}; clone starts a new run without the weights")
     room = further_attempts.room_for(core, run_id, plan.now, own_name=False)
     if request.check_only:
         return VerdictReply(

@@ -352,10 +352,10 @@ def test_rules_that_were_edited_since_are_neither_trained_on_nor_branched_from(s
 def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(sim: SimulatedLab) -> None:
     """The source stays as it is, even with a change that no resume could make; the new one says where it is from."""
     run = stopped(sim)
-    shown = resume(sim, run, "ppo.net_arch=[8]", branch=True, check_only=True)
+    shown = resume(sim, run, "ppo.net_arch=[64,8]", branch=True, check_only=True)
     assert isinstance(shown, VerdictReply)
     assert shown.accept_needed
-    made = resume(sim, run, "ppo.net_arch=[8]", branch=True, name="smaller")
+    made = resume(sim, run, "ppo.net_arch=[64,8]", branch=True, name="smaller")
     assert isinstance(made, Accepted)
     (new,) = made.runs
     view = sim.running(new, 2)
@@ -366,11 +366,24 @@ def test_a_branch_is_a_new_run_with_the_checkpoint_it_began_with(sim: SimulatedL
     assert read_terms(sim.dir(new).attempt(1).terms) == Terms(weights_from=checkpoint)
     (origin,) = view.origins
     assert (origin.kind, origin.run, origin.checkpoint) == ("branch", run, checkpoint)
-    assert origin.diff == ("ppo.net_arch not set → 8",)
+    assert origin.diff == ("ppo.net_arch not set → 64-8",)
     created = read_all(sim.dir(new).events, FleetEvent)[0][0]
     assert isinstance(created, RunCreated)
     assert created.origin == origin
     assert read_spec(sim.dir(new).spec).run.seed != read_spec(sim.dir(run).spec).run.seed
+
+
+@pytest.mark.parametrize("check_only", [True, False])
+def test_a_branch_that_no_weight_fits_is_refused_before_anything_is_made(sim: SimulatedLab, check_only: bool) -> None:
+    """Not late, by the trainer; the verdict on the resume does not offer it either."""
+    run = stopped(sim)
+    with pytest.raises(UsageError, match=r"no weight of \S+ fits a network of these layers; clone starts"):
+        resume(sim, run, "ppo.net_arch=[8]", branch=True, check_only=check_only)
+    shown = resume(sim, run, "ppo.net_arch=[8]", check_only=True)
+    assert isinstance(shown, VerdictReply)
+    (change,) = shown.verdict.changes
+    assert [remedy.name for remedy in change.remedies] == ["restore"]
+    assert len(sim.snapshot().runs) == 1
 
 
 def test_a_live_run_can_be_branched_from(sim: SimulatedLab) -> None:
