@@ -13,6 +13,7 @@ from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    DutyDoneSeen,
     DutyFailureSeen,
     FindingChanged,
     KeeperLost,
@@ -129,6 +130,19 @@ def test_rows_that_could_not_be_written_are_said_before_other_duties_that_failed
         "TensorBoard events",
         "checkpoint",
     ]
+
+
+def test_while_rows_wait_pace_and_time_left_are_not_known() -> None:
+    """The newest row is from before the disk was full; written rows make both known again."""
+    store = running(*[update(number) for number in range(1, 6)])
+    before = store.view(RUN)
+    assert None not in (before.pace, before.eta_s, before.eta_low_s, before.eta_high_s)
+    store.apply(RUN, DutyFailureSeen(9, 120.0, 1, METRICS, "no space left on device"))
+    waiting = store.view(RUN)
+    assert (waiting.pace, waiting.eta_s, waiting.eta_low_s, waiting.eta_high_s) == (None, None, None, None)
+    assert waiting.timesteps == before.timesteps
+    store.apply(RUN, DutyDoneSeen(10, 130.0, 1, METRICS, 1))
+    assert store.view(RUN).eta_s == before.eta_s
 
 
 def test_the_newest_evaluation_stays_in_sight_while_the_training_goes_on() -> None:

@@ -52,8 +52,10 @@ def view_of(run: RunHistory) -> snapshot.RunView:
     journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
     outcome, drawn, trained_by_us = journal.outcome, _drawn(run), _trained_by_us(spec)
     failed, counts_runs = _failed_duties(run), is_driver(journal.preset)
-    # What a search counts ends several at a time, minutes apart: the pace of that says nothing of its end.
-    left: Left = (None, None, None) if counts_runs else _left(run, drawn.pace)
+    # What a search counts ends several at a time, minutes apart: the pace of that says nothing of its end. While rows
+    # wait for a full disk, the newest that is known says nothing of now.
+    paceless = counts_runs or (outcome is None and any(each.duty == findings.METRICS for each in failed))
+    left: Left = (None, None, None) if paceless else _left(run, drawn.pace)
     return snapshot.RunView(
         id=run.id,
         name=journal.name,
@@ -83,7 +85,7 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         total_timesteps=_total_timesteps(run),
         duration_s=spec.run.duration_s if spec and not journal.until_timesteps else None,
         trained_s=metrics.seconds,
-        steps_per_s=row.steps_per_s if row and not counts_runs else None,
+        steps_per_s=row.steps_per_s if row and not paceless else None,
         eta_s=left[1],
         rollout_s=row.rollout_s if row else None,
         update_s=row.update_s if row else None,
@@ -120,7 +122,7 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         eta_low_s=left[0],
         eta_high_s=left[2],
         best=drawn.best,
-        goal=_goal(run, drawn, left),
+        goal=_goal(run, drawn, left, paceless=paceless),
         course=drawn.course,
         moments=tuple(_moments(run)),
         task=_task(trained_by_us),
@@ -227,7 +229,7 @@ def _source(run: RunHistory) -> Literal["run.goal", "environment"]:
     return "environment" if run.spec is None or run.spec.run.goal is None else "run.goal"
 
 
-def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
+def _goal(run: RunHistory, drawn: ViewParts, left: Left, *, paceless: bool) -> GoalView | None:
     """How the run stands to its goal now; when it is there is said of a run that trains, and has the budget for it."""
     view, goal, journaled = drawn.goal, run.goal, run.journal.goal
     if view is None:
@@ -237,7 +239,7 @@ def _goal(run: RunHistory, drawn: ViewParts, left: Left) -> GoalView | None:
         if journaled is not None and journaled.goal == goal.words:
             place = ValueAtUpdate(journaled.value, journaled.update, journaled.timesteps)
         return GoalView(of=goal.of, value=goal.value, source=_source(run), reached=place)
-    if run.state != "running":
+    if run.state != "running" or paceless:
         return structs.replace(view, trend="")
     if drawn.steps_to_goal is None or drawn.pace is None:
         return view
