@@ -52,8 +52,15 @@ FLAG_SENTENCES: Mapping[RunFlag, str] = {
 
 
 def flag_sentences(view: RunView) -> list[str]:
-    """What the flags of a run mean."""
-    return [FLAG_SENTENCES[flag] for flag in view.flags if flag in FLAG_SENTENCES]
+    """What the flags of a run mean. A trainer that speaks has imported what it needs: then something of the user's is
+    in the way."""
+    said = dict(FLAG_SENTENCES)
+    if view.connected and view.env_id:
+        said["slow-start"] = (
+            f"it has been starting for unusually long: making, resetting or stepping {view.env_id} may block; "
+            "l shows what it has printed"
+        )
+    return [said[flag] for flag in view.flags if flag in said]
 
 
 _FEWEST_UPDATES, _DECIDED, _STILL_KL, _KL_ROWS = 10, 0.01, 1e-6, 8

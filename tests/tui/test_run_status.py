@@ -12,7 +12,7 @@ from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.course import Course, GoalView, ValueAtUpdate
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
-from mission_tui.present.run_state import FLAG_SENTENCES, share_done, state_word
+from mission_tui.present.run_state import FLAG_SENTENCES, flag_sentences, share_done, state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.state import run_status
@@ -60,6 +60,13 @@ def test_the_badge_names_the_worst_first() -> None:
     assert run_status.badge(ENDED[1])[0] == "▲ nan"
     assert run_status.badge(a_run("a", findings=(KL_FINDING, critical)))[0] == "◆2 NaN"
     assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"
+
+
+def test_a_slow_start_names_the_environment_once_the_trainer_speaks() -> None:
+    """Before that it imports; after it something of the user's is in the way."""
+    silent, speaks = (a_run("a", flags=("slow-start",), connected=it, env_id="Walk-v0") for it in (False, True))
+    assert flag_sentences(silent) == [FLAG_SENTENCES["slow-start"]]
+    assert "making, resetting or stepping Walk-v0 may block; l shows" in flag_sentences(speaks)[0]
 
 
 async def test_what_a_flag_means_is_said_where_it_stands() -> None:

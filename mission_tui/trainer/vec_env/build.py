@@ -17,9 +17,10 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -39,7 +40,7 @@ from mission_tui.fleet.specs.algorithm import discount_of
 from mission_tui.fleet.specs.sizes import WITH_WORKERS, divisors, nearby_workers, shares_of
 from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Spec, parse_part
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.failures import EnvError, complain
 from mission_tui.trainer.named_parts import env_kwargs, find_env, gym_id, make_env, making, native_refusal
 from mission_tui.trainer.spaces import stack_refusal
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
@@ -60,6 +61,8 @@ _AS_GOOD = 1.1
 _MOST_A_CORE = 16
 """Workers that wait: each takes 26 MiB and about a tenth of a second to start (32: 3.9 s, on 2 cores)."""
 _MEASURE_S = 0.15
+_SILENT_S = 30.0
+"""No environment that was seen takes so long to be made, to be reset twice and to make a few steps."""
 _WAITS_A_STEP = 0.5
 
 
@@ -81,6 +84,25 @@ class StepCost:
     def __str__(self) -> str:
         step = f"one step takes {self.step_s * 1e6:,.0f} us"
         return f"{step}, of which {self.work_s * 1e6:,.0f} us are work" if self.waits else step
+
+
+@contextmanager
+def _hang_said() -> Iterator[None]:
+    """Says in the log where the environment stands that does not come back: no heartbeat and no row can tell yet."""
+    silence = threading.Timer(_SILENT_S, _say_where, (threading.get_ident(),))
+    silence.daemon = True
+    silence.start()
+    try:
+        yield
+    finally:
+        silence.cancel()
+
+
+def _say_where(thread: int) -> None:
+    frame = sys._current_frames().get(thread)  # the only way to see another thread's
+    if frame is not None:
+        at = f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
+        complain(f"the environment that is tried out to choose env.vec has not answered for {_SILENT_S:g} s ({at})")
 
 
 def step_cost(make: Callable[[], gymnasium.Env[Any, Any]]) -> StepCost:
@@ -169,7 +191,9 @@ def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int
     if env.n_envs == 1:
         alone = "one environment cannot be shared out"
         return Choice("workers", 1, alone) if env.vec == "workers" else Choice("inline", None, alone)
-    return cheapest(env, step_cost(make), cores)
+    with _hang_said():
+        cost = step_cost(make)
+    return cheapest(env, cost, cores)
 
 
 def keep(env: EnvSpec, kind: VecKind, n_workers: int | None, cores: int) -> Choice:

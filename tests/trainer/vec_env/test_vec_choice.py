@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Literal
+import threading
+from typing import Any, Literal
 
 import numpy as np
 import psutil
@@ -17,6 +18,7 @@ from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, NativeVecEnv, WorkersVecEnv, build_vec_env
 from mission_tui.trainer.vec_env.build import Choice, EnvMaker, StepCost, cheapest, choose, step_cost
 from tests.trainer.harness import PROBES, spec_with
+from tests.trainer.probe_envs import Walk
 
 WORKER_ENVS = {"imports": ["tests.trainer.worker_envs"]}
 CORES = len(os.sched_getaffinity(0))
@@ -154,6 +156,28 @@ def test_work_is_measured_in_processor_time_and_waiting_by_the_clock() -> None:
     assert asking.work_s >= 5e-3
     # They share the machine with whoever else is there, so only what each takes of a processor can be compared.
     assert 2 * waiting.work_s < asking.work_s < slow.work_s < 2 * asking.work_s + 10e-3
+
+
+def test_where_an_environment_hangs_that_is_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the log, which the flag of a slow start points to: no row and no worker can tell yet."""
+    said: list[str] = []
+    heard = threading.Event()
+
+    def hear(sentence: str) -> None:
+        said.append(sentence)
+        heard.set()
+
+    class Stuck(Walk):
+        def reset(self, **keywords: Any) -> Any:
+            assert heard.wait(10.0)
+            return super().reset(**keywords)
+
+    monkeypatch.setattr("mission_tui.trainer.vec_env.build._SILENT_S", 0.05)
+    monkeypatch.setattr("mission_tui.trainer.vec_env.build.complain", hear)
+    choose(EnvSpec(id="Walk-v0", n_envs=4), Stuck, 2)
+    (sentence,) = said
+    assert sentence.startswith("the environment that is tried out to choose env.vec has not answered for 0.05 s (")
+    assert sentence.endswith("in wait)")
 
 
 def test_a_kept_kind_wins_over_measuring() -> None:
