@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import pkgutil
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -261,13 +263,27 @@ def _unknown(env_id: str, name: str, registry: Mapping[str, RegisteredEnv]) -> s
         return f"env.id '{env_id}' is not made by the Gymnasium that is installed; {said}"
     # A namespace that nobody has is that of a package which is not imported: what sounds alike elsewhere is no help.
     space = f"{name.rpartition('/')[0]}/".casefold() if "/" in name else ""
-    module, close = env_id.rpartition(":")[0], closest(name, (it for it in known if it.casefold().startswith(space)))
-    if close is not None:
+    module, near = env_id.rpartition(":")[0], [it for it in known if it.casefold().startswith(space)]
+    close = closest(name, near)
+    # Many write the class, as a wrapper or a callback is named.
+    stem = re.sub(r"-v\d+$", "", name)
+    if (close is None or not _is_of(registry[close], module)) and inspect.isclass(_attribute(module, stem)):
+        versioned = name if name != stem else f"{stem}-v0"
+        hint = (
+            f": '{stem}' is a class of {module}, which has to register it; write there "
+            f"gymnasium.register('{versioned}', entry_point='{module}:{stem}')"
+            + (f", and env.id = '{module}:{versioned}' here" if name == stem else "")
+        )
+    elif close is not None:
         # Asked for without the module that registers it, it would be unknown as well.
         hint = f"; did you mean '{f'{module}:{close}' if _is_of(registry[close], module) else close}'?"
     else:
         hint = "" if module else f"; one that a module of yours registers is 'module:{name}'"
     return f"env.id '{env_id}' is not a registered environment{hint}"
+
+
+def _attribute(module: str, name: str) -> object:
+    return getattr(sys.modules.get(module), name, None)
 
 
 def _is_of(registered: RegisteredEnv, module: str) -> bool:

@@ -181,6 +181,7 @@ def test_an_old_id_is_answered_with_the_one_that_works_today(env_id: str, said: 
     ("env_id", "said"),
     [
         ("tests.trainer.probe_envs:Wlak-v0", "; did you mean 'tests.trainer.probe_envs:Walk-v0'?"),
+        ("tests.trainer.probe_envs:Walk", "; did you mean 'tests.trainer.probe_envs:Walk-v0'?"),
         ("tests.trainer.probe_envs:cartpole-v1", "; did you mean 'CartPole-v1'?"),
         ("MyGym/Thing-v0", "; one that a module of yours registers is 'module:MyGym/Thing-v0'"),
         ("Zzz-v0", "; one that a module of yours registers is 'module:Zzz-v0'"),
@@ -191,6 +192,18 @@ def test_what_is_offered_for_an_unknown_id_can_be_asked_for(env_id: str, said: s
     code, answer, _ = preflight({"preset": "p", "env": {"id": env_id}})
     assert code == 78
     assert answer["error"] == f"env.id '{env_id}' is not a registered environment{said}"
+
+
+@pytest.mark.parametrize(("name", "here"), [("Reach", ", and env.id = 'mine:Reach-v0' here"), ("Reach-v0", "")])
+def test_a_class_that_its_module_does_not_register_is_answered_with_how(name: str, here: str, tmp_path: Path) -> None:
+    """`module:Class` is how wrappers are named; what only sounds alike elsewhere (`Reacher-v5`) is no help."""
+    (tmp_path / "mine.py").write_text("import gymnasium\nclass Reach(gymnasium.Env):\n    pass\n", encoding="utf-8")
+    code, answer, _ = preflight({"preset": "p", "env": {"id": f"mine:{name}"}}, f"{tmp_path}{os.pathsep}{ROOT}")
+    assert code == 78
+    assert answer["error"] == (
+        f"env.id 'mine:{name}' is not a registered environment: 'Reach' is a class of mine, which has to register it; "
+        f"write there gymnasium.register('Reach-v0', entry_point='mine:Reach'){here}"
+    )
 
 
 @pytest.mark.parametrize(
