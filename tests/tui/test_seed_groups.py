@@ -135,6 +135,16 @@ def test_its_name_is_what_the_names_begin_with() -> None:
     assert SeedGroup((seed(1, 1.0, name="a"), seed(2, 1.0, name="b"))).name == "wide"
 
 
+def test_a_group_that_was_named_is_called_so() -> None:
+    """Two settings of one preset would be told apart by a made-up tag alone, which no command takes."""
+    named = [seed(n, 1.0, name=f"wide-a6f3-s{n}", group="base") for n in (1, 2)]
+    assert SeedGroup(tuple(named)).name == "base wide"
+    unnamed = [seed(n, 1.0, name=f"wide-a6f3-s{n}", group="wide-a6f3") for n in (1, 2)]
+    assert SeedGroup(tuple(unnamed)).name == "wide-a6f3"
+    chosen = [seed(n, 1.0, name=f"gamma-half-{n}", group="base") for n in (1, 2)]
+    assert SeedGroup(tuple(chosen)).name == "gamma-half", "which somebody wrote as well"
+
+
 @pytest.mark.parametrize("width", [80, 110])
 async def test_it_is_one_row_until_it_is_opened(width: int) -> None:
     """Median, quartiles, how many live and the worst health; Enter opens it into its runs, `f` closes it again."""

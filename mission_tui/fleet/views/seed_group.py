@@ -30,10 +30,17 @@ class SeedGroup(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What the names of its members begin with, else their preset."""
+        """What the names of its members begin with, else their preset.
+
+        Where that is a preset with a tag made up at launch (`wide-11c0`), in a group that somebody named, it is that
+        name, which commands take too, and the preset, as several may be launched into one group.
+        """
+        first = self.members[0]
         stem = re.sub(r"-s\d*$", "", _common([view.name for view in self.members]))  # seeds 1001 and 1002 begin alike
         stem = stem.rstrip("-_.")
-        return stem or self.members[0].preset
+        if first.group and first.group != stem and re.fullmatch(rf"{re.escape(first.preset)}-[0-9a-f]{{4}}", stem):
+            return f"{first.group} {first.preset}"
+        return stem or first.preset
 
     @property
     def live(self) -> tuple[RunView, ...]:
