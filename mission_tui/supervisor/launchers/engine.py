@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from mission_tui.errors import MissionError
+from mission_tui.fence import fence_document
 from mission_tui.fleet.capacity.cost import claim_elsewhere
 from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.specs.spec import Spec
@@ -61,6 +62,9 @@ MEMORY_MARGIN, MEMORY_SPARE_BYTES = 1.5, 256 * 2**20
 
 MOST_SECRET_BYTES = 96_000
 """The kernel takes 128 KiB in one variable, and base64 makes four bytes of three."""
+
+SIGNAL_WORDS: Mapping[Literal["stop", "kill"], bytes] = {"stop": b"TERM\n", "kill": b"QUIT\n"}
+"""What the keeper of an attempt reads in its `signal` file."""
 
 EX_NOT_SHARED = 73
 """With this a job ends on a node that does not see its run directory (EX_CANTCREAT)."""
@@ -150,7 +154,9 @@ T = TypeVar("T")
 
 
 class Known(Struct, Generic[J]):
-    """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet."""
+    """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet.
+    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun.
+    """
 
     run: RunDir
     attempt: int
@@ -165,6 +171,8 @@ class Known(Struct, Generic[J]):
     refused: str = ""
     beat: bytes = b""
     beat_at: float | None = None
+    sending: bool = False
+    dropped: bool = False
 
     def look_for_beat(self) -> None:
         """Read what its trainer last wrote into its mailbox, of which nobody but its own files tells any more."""
@@ -306,6 +314,29 @@ class EngineLauncher(Generic[J]):
 
     def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
         raise NotImplementedError
+
+    def _ask_keeper(self, known: Known[J], what: Literal["stop", "kill"], *, unsent: bool) -> Reached:
+        """Ask the keeper of one attempt by its file. An order that is `unsent` is dropped: if the engine has it all the
+        same, because an answer was lost, its keeper finds the word.
+        """
+        self._write_signal(known, what)
+        if unsent:
+            known.order, known.dropped = None, True
+        elif known.wish != what:
+            known.wish, known.told_at = what, time.monotonic()
+        self._hurry()
+        return "keeper"
+
+    def _write_signal(self, known: Known[J], what: Literal["stop", "kill"]) -> None:
+        try:
+            write_atomic(known.run.attempt(known.attempt).signal, SIGNAL_WORDS[what])
+        except StorageError as error:
+            log.warning("%s: %s cannot be asked of its keeper: %s", known.run.id, what, error)
+
+    def _fence_off(self, known: Known[J]) -> None:
+        """Have no trainer of the attempt write any more."""
+        with suppress(StorageError):
+            write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))
 
     def _why_kept(self, known: Known[J]) -> str:
         """Why an order is not submitted yet."""

@@ -9,7 +9,6 @@ reads, and Ray's own stop comes only after the grace.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import shlex
@@ -22,12 +21,10 @@ from typing import Literal
 import msgspec
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fence import fence_document
 from mission_tui.fleet.capacity.cost import MOST_CORES
 from mission_tui.fleet.capacity.machine import busy_cores
 from mission_tui.fleet.specs.spec import RaySpec, Spec
 from mission_tui.paths import sha256
-from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
@@ -67,13 +64,11 @@ SAVE_GRACES = 4
 """As the keeper has it: a stop may take so many graces while a checkpoint grows."""
 
 _NAME_CHARACTERS = 100
-log = logging.getLogger(__name__)
 
 
 class RayKnown(engine.Known[RayJob]):
     """`url` is its cluster's. `contacted`: its cluster has answered since it waits. `kept` is the order until it has
-    begun, for another submission; `tries` counts those. `node` is where it was reckoned to go at `handed_at`. `beat` is
-    what its mailbox last said, when. `dropped`: it was taken from the queue.
+    begun, for another submission; `tries` counts those. `node` is where it was reckoned to go at `handed_at`.
     """
 
     url: str = ""
@@ -85,8 +80,6 @@ class RayKnown(engine.Known[RayJob]):
     node: str = ""
     handed_at: float = float("-inf")
     grace_s: float = 30.0
-    dropped: bool = False
-    sending: bool = False
 
 
 class RayLauncher(engine.EngineLauncher[RayJob]):
@@ -305,17 +298,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
 
     def _ask(self, job: Job, what: Literal["stop", "kill"]) -> Reached:
         known = self._of(job)
-        try:
-            write_atomic(job.dir.attempt(job.attempt).signal, b"TERM\n" if what == "stop" else b"QUIT\n")
-        except StorageError as error:
-            log.warning("%s: %s cannot be asked of its keeper: %s", job.dir.id, what, error)
-        if known.order is not None and not known.sending:
-            # If Ray has it all the same, because an answer was lost, its keeper finds the word.
-            known.order, known.dropped = None, True
-        elif known.wish != what:
-            known.wish, known.told_at = what, time.monotonic()
-        self._hurry()
-        return "keeper"
+        return self._ask_keeper(known, what, unsent=known.order is not None and not known.sending)
 
     async def _carry_out(self, at: Address, known: RayKnown) -> None:
         """What the keeper was asked by its file, and has not done in time, is asked of Ray; a trainer that Ray does not
@@ -336,8 +319,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
                 with suppress(RayError):
                     await self._beside(call, at, "POST", job_path(found.number, "/stop"))
         elif known.wish == "kill" and waited_s > KILL_S and known.beats:
-            with suppress(StorageError):
-                write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))
+            self._fence_off(known)
 
 
 def asked_of(spec: Spec) -> Asked:

@@ -7,7 +7,6 @@ Nothing here waits for a command: `refresh` calls them beside the loop.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -17,14 +16,13 @@ from typing import Literal
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fence import fence_document
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, Reached, Sighting
-from mission_tui.supervisor.launchers.engine import LAG_S, POLL_S, EngineLauncher, Known
+from mission_tui.supervisor.launchers.engine import LAG_S, POLL_S, SIGNAL_WORDS, EngineLauncher, Known
 from mission_tui.supervisor.launchers.slurm_commands import (
     SLURM_LOG,
     Cluster,
@@ -50,9 +48,6 @@ from mission_tui.supervisor.launchers.slurm_packs import (
     waits_for_company,
     write_pack,
 )
-
-log = logging.getLogger(__name__)
-
 
 FULL_S = 60.0
 """So long nothing is submitted after Slurm has said that it takes no more jobs of this user."""
@@ -324,27 +319,15 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         files = known.run.attempt(known.attempt)
         if known.wish is None or not files.identity.exists() or files.exit.exists():
             return
-        word = b"TERM\n" if known.wish == "stop" else b"QUIT\n"
         with suppress(OSError):
-            if read_plain(files.signal, 16) == word:
+            if read_plain(files.signal, 16) == SIGNAL_WORDS[known.wish]:
                 return
-        try:
-            write_atomic(files.signal, word)
-        except StorageError as error:
-            log.warning("%s: %s cannot be asked of its keeper: %s", known.run.id, known.wish, error)
+        self._write_signal(known, known.wish)
 
     def _ask_member(self, known: SlurmKnown, what: Literal["stop", "kill"]) -> Reached:
         """Ask the keeper of one run of a job by its file; the others are not asked anything."""
-        try:
-            write_atomic(known.run.attempt(known.attempt).signal, b"TERM\n" if what == "stop" else b"QUIT\n")
-        except StorageError as error:
-            log.warning("%s: %s cannot be asked of its keeper: %s", known.run.id, what, error)
-        if known.order is not None and not known.sending and not known.refused:
-            known.order, known.dropped = None, True
-        elif known.wish != what:
-            known.wish, known.told_at = what, time.monotonic()
-        self._hurry()
-        return "keeper"
+        unsent = known.order is not None and not known.sending and not known.refused
+        return self._ask_keeper(known, what, unsent=unsent)
 
     async def _carry_out(self, known: SlurmKnown) -> None:
         """Tell Slurm what was asked: SIGTERM or SIGQUIT to the keeper; again until it was heard, and with more force
@@ -398,8 +381,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         """Of one whose keeper has not done in time what it was asked by its file, no trainer writes any more."""
         if known.wish == "kill" and known.told_at is not None and time.monotonic() - known.told_at > LAG_S:
             known.wish = None
-            with suppress(StorageError):
-                write_atomic(known.run.fence, fence_document(known.attempt + 1, ""))
+            self._fence_off(known)
 
 
 def _forget_spec(known: Known[SlurmJob]) -> None:

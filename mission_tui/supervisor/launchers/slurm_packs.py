@@ -61,19 +61,16 @@ class Pack(Struct, frozen=True, kw_only=True):
 
 class SlurmKnown(Known[SlurmJob]):
     """`spec` until it is submitted, `since` when that was asked. `pack` is the folder of the job that it shares.
-    `sending`: it is on its way to Slurm. `put_off`: why it is submitted again at `again_at`. `followed`: it was
-    submitted by this supervisor or seen in Slurm's list, which would have said how it ended. `dropped`: it was to end
-    before it had begun.
+    `put_off`: why it is submitted again at `again_at`. `followed`: it was submitted by this supervisor or seen in
+    Slurm's list, which would have said how it ended.
     """
 
     spec: Spec | None = None
     since: float = 0.0
     pack: str = ""
-    sending: bool = False
     put_off: str = ""
     again_at: float = float("-inf")
     followed: bool = False
-    dropped: bool = False
 
     def is_due(self, now: float) -> bool:
         """Whether it is to be submitted: nobody has tried, or what was tried is to be tried again."""
