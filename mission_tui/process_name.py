@@ -10,12 +10,12 @@ import os
 import re
 import sys
 from contextlib import suppress
-from pathlib import Path
+
+from mission_tui import procfs
 
 _PR_SET_NAME = 15
 _NAME_BYTES = 15
 _SUFFIX = 5
-_ARG_START, _ARG_END = 47, 48
 _STAMP = re.compile(r"\d{8}-\d{6}-")
 
 
@@ -53,10 +53,7 @@ def squeezed(role: str, name: str) -> bytes:
 
 def _overwrite_arguments(words: list[str]) -> None:
     """Put `words` where the kernel reads the command line from; what does not fit is cut, the rest is zeros."""
-    stat = Path("/proc/self/stat").read_bytes()
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    # Counted from the third field on, which follows the bracket.
-    start, end = int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])
+    start, end = procfs.own_region(procfs.ARGUMENTS)
     if not 0 < start < end:
         return
     # The last byte stays zero: anything else there would make the kernel read on into the environment.

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 _LARGEST_BYTES = 4096
 
+ARGUMENTS, VARIABLES = 48, 50
+"""Fields of `/proc/PID/stat`, counted from 1: where each begins in memory; the field after it says where it ends."""
+
 
 class Stat(NamedTuple):
     """What is asked of `/proc/PID/stat` (proc_pid_stat(5)): times in clock ticks, `start_time` after boot.
@@ -40,8 +43,7 @@ def read_stat(pid: int) -> Stat | None:
             os.close(descriptor)
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name may hold spaces, brackets and newlines; only the last bracket of the line is the kernel's own.
-    fields = line[line.rindex(b")") + 2 :].split()
+    fields = _fields(line)
     parent, group, session, tty = map(int, fields[1:5])
     cpu_ticks, threads, start_time, pages = (
         int(fields[11]) + int(fields[12]),
@@ -50,6 +52,18 @@ def read_stat(pid: int) -> Stat | None:
         int(fields[21]),
     )
     return Stat(pid, fields[0].decode(), parent, group, session, tty, cpu_ticks, threads, start_time, pages)
+
+
+def own_region(field: int) -> tuple[int, int]:
+    """Where the kernel reads the command line (`ARGUMENTS`) or the variables (`VARIABLES`) of this process."""
+    fields = _fields(Path("/proc/self/stat").read_bytes())
+    return int(fields[field - 3]), int(fields[field - 2])
+
+
+def _fields(line: bytes) -> list[bytes]:
+    """What follows the name in a line of `/proc/PID/stat`: the third field and those after it."""
+    # The name may hold spaces, brackets and newlines; only the last bracket of the line is the kernel's own.
+    return line[line.rindex(b")") + 2 :].split()
 
 
 def process_ids() -> list[int]:

@@ -19,15 +19,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TextIO
 
-ENV_START, ENV_END = 50, 51
+from mission_tui.procfs import VARIABLES, own_region
 
 
 def room_for_variables() -> int:
     """Bytes that `/proc/self/environ` can hold: what this process was started with."""
-    start, end = _environ_region()
+    start, end = own_region(VARIABLES)
     return end - start
 
 
@@ -76,7 +75,7 @@ def take_environ(environ: Mapping[str, str]) -> None:
     for name in os.environ.keys() - environ.keys():
         del os.environ[name]
     os.environ.update({name: value for name, value in environ.items() if os.environ.get(name) != value})
-    start, end = _environ_region()
+    start, end = own_region(VARIABLES)
     text = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environ.items())
     if len(text) <= end - start:
         # No more of the room than holds variables now: what is written over is copied, in a fork.
@@ -84,13 +83,6 @@ def take_environ(environ: Mapping[str, str]) -> None:
         while behind < end and (variable := ctypes.string_at(behind)):
             behind += len(variable) + 1
         ctypes.memmove(start, text.ljust(behind - start, b"\0"), max(len(text), behind - start))
-
-
-def _environ_region() -> tuple[int, int]:
-    stat = Path("/proc/self/stat").read_bytes()
-    fields = stat[stat.rindex(b")") + 2 :].split()
-    # Counted from the third field on, which follows the bracket.
-    return int(fields[ENV_START - 3]), int(fields[ENV_END - 3])
 
 
 def _take_signals() -> None:
