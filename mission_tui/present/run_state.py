@@ -81,6 +81,24 @@ def stands_still(view: RunView) -> bool:
     return (decided or still) and not _has_risen(view)
 
 
+_FIRST_UPDATES, _SILENT_S, _SILENT_TIMES = 2, 120.0, 10.0
+
+
+def may_hang(view: RunView) -> bool:
+    """Whether it trains and one of its first updates takes as long as would be a hang later: two minutes, and ten times
+    the last.
+
+    The rule has learned from three updates what is normal, and before that waits for a quarter of an hour. But whoever
+    reads `ok` in between goes to bed.
+    """
+    if view.state != "running" or view.phase not in ("rollout", "update") or (view.update or 0) > _FIRST_UPDATES:
+        return False
+    if view.phase_t is None or view.heartbeat_t is None or not view.update:
+        return False
+    usual_s = (view.rollout_s or 0.0) + (view.update_s or 0.0)
+    return view.heartbeat_t - view.phase_t > max(_SILENT_S, _SILENT_TIMES * usual_s)
+
+
 def _has_risen(view: RunView) -> bool:
     """Whether the return has gained more than its own noise since the first updates, and still has half of that."""
     if view.course is None or view.best is None:

@@ -118,6 +118,23 @@ def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
     assert said(never, -1.64, entropy=0.5, series=unmoved) == "stuck"
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"update": 2, "phase_t": NOW - 130.0}, "hangs?"),
+        ({"update": 1, "phase_t": NOW - 110.0}, "ok"),
+        ({"update": 1, "phase_t": NOW - 130.0, "rollout_s": 20.0}, "ok"),
+        ({"update": 1, "phase_t": NOW - 230.0, "rollout_s": 20.0}, "hangs?"),
+        ({"update": 3, "phase_t": NOW - 130.0}, "ok"),
+        ({"update": 1, "phase_t": NOW - 130.0, "phase": "paused", "state": "paused"}, "ok"),
+        ({"update": None, "phase_t": NOW - 130.0}, "-"),
+    ],
+)
+def test_a_run_that_is_silent_in_its_first_updates_is_not_ok(facts: dict[str, Any], said: str) -> None:
+    """Until three updates are known the rule of hangs waits for long; before the first nothing is `ok`."""
+    assert run_status.badge(a_run("a", **facts))[0] == said
+
+
 def test_a_failed_duty_shows_and_hides_nothing_graver() -> None:
     """A run whose messenger or retention failed says so where nothing is worse."""
     failed: dict[str, Any] = {"flags": ("failed-duty",), "failed_duties": (FailedDuty("retention", "EIO", NOW, NOW),)}

@@ -134,6 +134,10 @@ def _symbols() -> Iterator[tuple[str, str]]:
         "stuck",
         "no finding yet, but it always chooses the same action or has stopped moving, and its return has not risen",
     )
+    yield (
+        "hangs?",
+        "one of its first updates takes unusually long; `hang` waits a quarter of an hour before it is sure",
+    )
     yield from FLAG_SENTENCES.items()
     yield "!", "beside a metric: beyond a limit now, not yet for long enough to be a finding"
     yield "(KL)", "acknowledged: it is known, and opens again if it gets worse"
