@@ -23,6 +23,7 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
+from mission_tui.supervisor.lifecycle.arrivals import Arrivals
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
@@ -49,6 +50,7 @@ RESERVE_TICKS = 10
 GROUND_TICKS = 2
 TRASH_TICKS = 60
 CLAIM_TICKS = 2
+ARRIVAL_TICKS = 10
 TRACK_TICKS = 2
 MOST_MAILBOXES = 250
 """Runs that speak by files and are looked at in one beat: each look opens three files, on a network file system."""
@@ -92,6 +94,7 @@ class Clock:
         self._others = OtherPrograms(core, core.machine)
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
+        self._arrivals = Arrivals(core)
         self._other_roots = OtherRoots(core)
         self._mailboxes = Mailboxes(core)
         self._claims = partial(claims_of, core)
@@ -149,6 +152,8 @@ class Clock:
             attempt("sizes of runs", lambda: self._sizes.poll(time.monotonic()), None)
         if self._beats % TRASH_TICKS == 1:
             attempt("looking into the trash", lambda: self._purger.poll(time.time()), None)
+        if self._beats % ARRIVAL_TICKS == 0:
+            attempt("search for new run directories", self._arrivals.poll, None)
         attempt("journals", self._retry_journals, None)
         attempt("meters", self._sample, None)
         attempt("leftovers", self._find_stale, None)

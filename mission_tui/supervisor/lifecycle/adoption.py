@@ -7,7 +7,7 @@ concluded from the other files is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -53,6 +53,11 @@ def taking_in(core: Core) -> Iterator[None]:
     runs = list(run_dirs(core.root))
     core.reading.expect(len(runs))
     yield from taking_in_runs(_Adoption(core), runs)
+
+
+def taking_in_more(core: Core, runs: Sequence[RunDir]) -> Iterator[None]:
+    """Know `runs`, which came into the runs root since: the last to end first, older ones shelved as at the start."""
+    return taking_in_runs(_Adoption(core), runs)
 
 
 class _Adoption:
