@@ -27,12 +27,24 @@ SWEEP_S = 8.0
 
 
 def block_signals() -> None:
-    """Keep the signals that mean something for `Ladder` to pick up, and ignore those a closing terminal sends."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    """Keep the signals that mean something for `next_signal` to pick up, and ignore those a closing terminal sends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*SIGNALS, signal.SIGALRM))
     # An inherited SIG_IGN would make the kernel reap our children before we learn how they ended.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
+
+
+def next_signal(seconds: float) -> signal.Signals | None:
+    """The first of `SIGNALS` that comes within `seconds`, None if none does; `block_signals` was called before.
+
+    The alarm is the timeout. That of `sigtimedwait` may pass while this process is stopped, by SIGSTOP or with a whole
+    job by Slurm: CPython (3.8 to 3.13) then returns whatever was in memory as the signal that came.
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    arrived = signal.Signals(signal.sigwaitinfo((*SIGNALS, signal.SIGALRM)).si_signo)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return None if arrived == signal.SIGALRM else arrived
 
 
 class Ladder:
@@ -63,9 +75,9 @@ class Ladder:
         and USR1, by which an engine warns of a time limit.
         """
         while self._has_children() and self.status is None:
-            arrived = signal.sigtimedwait(SIGNALS, TICK_S)
-            if arrived is not None and arrived.si_signo != signal.SIGCHLD:
-                self.obey(signal.Signals(arrived.si_signo))
+            arrived = next_signal(TICK_S)
+            if arrived is not None and arrived != signal.SIGCHLD:
+                self.obey(arrived)
             elif time.monotonic() > self._deadline and not self._next_rung():
                 return
             each_tick()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.keeper.files import exit_record, signal_in, write_with_retries
-from mission_tui.keeper.ladder import SIGNALS, TICK_S, block_signals
+from mission_tui.keeper.ladder import TICK_S, block_signals, next_signal
 from mission_tui.keeper.proc import become_subreaper, descendants, send
 from mission_tui.plain_files import open_to_append, read_plain
 from mission_tui.process_name import call_process
@@ -129,10 +129,10 @@ def main() -> int:
             sys.stderr.write(f"mission-tui: {entry['run_dir']} is not kept: {error}\n")
     alive = list(members)
     while alive:
-        arrived = signal.sigtimedwait(SIGNALS, TICK_S)
-        if arrived is not None and arrived.si_signo != signal.SIGCHLD:
+        arrived = next_signal(TICK_S)
+        if arrived is not None and arrived != signal.SIGCHLD:
             for member in alive:
-                member.tell(signal.Signals(arrived.si_signo))
+                member.tell(arrived)
         for member in [member for member in alive if member.has_ended()]:
             alive.remove(member)
             member.settle()

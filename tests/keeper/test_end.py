@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from mission_tui.keeper.files import Output, reserve_space, write_with_retries
+from mission_tui.keeper.ladder import TICK_S
 from mission_tui.keeper.proc import oom_kills
+from mission_tui.procfs import read_stat
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive
 from tests.waiting import until
@@ -295,6 +297,24 @@ def test_hangup_and_interrupt_mean_nothing_to_a_keeper(kept: KeptRun) -> None:
     keeper.send_signal(signal.SIGTERM)
     record = kept.ended()
     assert (record.signal, record.asked) == (signal.SIGTERM, "term")
+
+
+def test_a_keeper_that_is_stopped_for_a_while_goes_on(kept: KeptRun) -> None:
+    """By SIGSTOP and SIGCONT, as Slurm suspends a job: the trainer trains on, and the next order is obeyed."""
+    keeper = kept.start("""
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+        ready()
+        wait_for_ever()
+    """)
+    keeper.send_signal(signal.SIGSTOP)
+    until(lambda: (stat := read_stat(keeper.pid)) is not None and stat.state == "T")
+    stopped_s = time.monotonic()
+    until(lambda: time.monotonic() > stopped_s + 2 * TICK_S)
+    keeper.send_signal(signal.SIGCONT)
+    until(lambda: (stat := read_stat(keeper.pid)) is not None and stat.state == "S")
+    keeper.send_signal(signal.SIGTERM)
+    record = kept.ended()
+    assert (record.code, record.asked) == (5, "term")
 
 
 def test_a_trainer_outlives_its_killed_keeper(kept: KeptRun) -> None:
