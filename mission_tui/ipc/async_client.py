@@ -18,7 +18,7 @@ from typing import cast
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.client import BUSY_S, cpu_ticks, decode_reply, refusal, request_line, welcomed
+from mission_tui.ipc.client import BUSY_S, cpu_ticks, decode_reply, misunderstanding, refusal, request_line, welcomed
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import LOOKS, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import (
@@ -204,6 +204,7 @@ class Link:
         self._greeted = greeted
         self.heard_t = time.monotonic()
         self.welcome: Welcome
+        self._welcomed: Welcome | None = None
         self._whole: dict[int, FleetSnapshot] = {}
         self._reader = reader
         self._writer = writer
@@ -232,7 +233,7 @@ class Link:
                     worked = cpu_ticks(pid)
                     try:
                         async with asyncio.timeout(hello_s):
-                            link.welcome = welcomed(await inbox.next())
+                            link.welcome = link._welcomed = welcomed(await inbox.next())
                             return link
                     except TimeoutError:
                         if time.monotonic() - begun >= BUSY_S or cpu_ticks(pid) <= worked:
@@ -275,7 +276,7 @@ class Link:
                     start = line.find(_REPLY_BEGINS) if self._greeted else 0
                     if start >= 0:
                         self._greeted = False
-                        self._hand_out(decode_reply(line[start:]))
+                        self._hand_out(self._decoded(line[start:]))
             error = ConnectionLostError("the supervisor went away")
         except OSError as broken:
             error = ConnectionLostError(f"the connection to the supervisor broke: {broken}")
@@ -287,12 +288,20 @@ class Link:
             for inbox in self._inboxes.values():
                 inbox.fail(error)
 
+    def _decoded(self, line: bytes) -> OperatorReply:
+        try:
+            return decode_reply(line)
+        except MalformedError as error:
+            if self._welcomed is None:
+                raise
+            raise misunderstanding(self._welcomed, str(error)) from error
+
     def _hand_out(self, reply: OperatorReply) -> None:
         inbox = self._inboxes.get(reply.re)
         if inbox is not None:
             inbox.put(self._completed(reply))
         elif reply.re == 0 and isinstance(reply, Refused):
-            raise refusal(reply)
+            raise refusal(reply, self._welcomed)
 
     def _completed(self, reply: OperatorReply) -> OperatorReply:
         """What has changed, as the whole snapshot that it makes of the one before. Raises `MalformedError`."""

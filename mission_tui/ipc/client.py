@@ -23,6 +23,7 @@ from mission_tui.errors import MissionError, NoSupervisorError, PresetError, Usa
 from mission_tui.ipc.replies import ChangesReply, OperatorReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import OPERATOR_LINE_BYTES, Answer, AnsweredBy, Hello, Request, Watch
 from mission_tui.ipc.sockets import (
+    NO_MESSAGE,
     OPERATOR_SOCKET,
     PROTOCOL,
     SNAPSHOT_LINE_BYTES,
@@ -126,9 +127,12 @@ class Connection:
         endless = isinstance(request, Watch)
         self._link.settimeout(None if endless else SILENCE_S)
         while True:
-            reply = self._receive()
+            try:
+                reply = self._receive()
+            except MalformedError as error:
+                raise misunderstanding(self.welcome, str(error)) from error
             if isinstance(reply, Refused):
-                raise refusal(reply)
+                raise refusal(reply, self.welcome)
             if reply.re != request.id:
                 continue
             yield cast("Answer | Progress", reply)
@@ -234,8 +238,26 @@ def welcomed(reply: OperatorReply) -> Welcome:
     return reply
 
 
-def refusal(reply: Refused) -> MissionError:
-    """The error that a refusal stands for, with its exit code."""
+def misunderstanding(welcome: Welcome, why: str) -> MalformedError:
+    """That one side does not know what the other says, as after an upgrade under a supervisor that lives on."""
+    versions = (
+        f"is of version {welcome.version}, this mission-tui of {__version__}"
+        if welcome.version != __version__
+        else f"runs the code of another mission-tui {__version__} than this one"
+    )
+    return MalformedError(
+        f"the supervisor of {welcome.runs_root} {versions}, and they do not understand each other: "
+        "`mission-tui supervisor stop` ends it, runs go on, and the next command starts one that does "
+        f"({why.removeprefix(NO_MESSAGE + ': ')})"
+    )
+
+
+def refusal(reply: Refused, welcome: Welcome | None = None) -> MissionError:
+    """The error that a refusal stands for, with its exit code; of a supervisor that has said `welcome` and cannot read
+    what it was sent, what ends that.
+    """
+    if welcome is not None and reply.re == 0 and reply.message.startswith(NO_MESSAGE):
+        return misunderstanding(welcome, reply.message)
     kind = {error.exit_code: error for error in (MissionError, UsageError, PresetError, NoSupervisorError)}
     error = kind.get(reply.exit_code, MissionError)(reply.message)
     error.exit_code = reply.exit_code

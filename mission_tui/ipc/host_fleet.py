@@ -202,7 +202,12 @@ class HostFleet:
     def _sentence(self, name: str, error: MissionError) -> str:
         """Why a machine does not answer; where it speaks another language, that versions differ."""
         welcome = self._clients[name].welcome
-        if isinstance(error, MalformedError) and welcome is not None and welcome.version != __version__:
+        if isinstance(error, MalformedError) and welcome is not None:
+            if welcome.version == __version__:
+                return (
+                    f"it runs the code of another mission-tui {__version__} than this one, which does not understand "
+                    f"what it says: `mission-tui --host {name} status` works"
+                )
             return (
                 f"its mission-tui is {welcome.version}, and this {__version__} does not understand what it says: "
                 f"`mission-tui --host {name} status` works"

@@ -110,6 +110,10 @@ SNAPSHOT_LINE_BYTES = 32 << 20
 """What a client takes: a thousand live runs with their series take five megabytes, and with findings more."""
 
 
+NO_MESSAGE = "not a message of this protocol"
+"""How a complaint about a line begins that one side sent and the other cannot read."""
+
+
 class MalformedError(ProtocolError):
     """A line that is not a message of this plane."""
 
@@ -144,9 +148,9 @@ def decode(line: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedError(f"not a message of this protocol: {error}") from error
+        raise MalformedError(f"{NO_MESSAGE}: {error}") from error
     except RecursionError as error:
-        raise MalformedError("not a message of this protocol: nested too deeply") from error
+        raise MalformedError(f"{NO_MESSAGE}: nested too deeply") from error
 
 
 class LineReader:

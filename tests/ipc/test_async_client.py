@@ -9,9 +9,9 @@ import pytest
 
 from mission_tui.errors import NoSupervisorError, PresetError, StoppedSupervisorError, UsageError
 from mission_tui.ipc.async_client import AsyncConnection
-from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply
+from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import Act, Evaluate, GetEnded, GetSnapshot
-from mission_tui.ipc.sockets import ConnectionLostError, encode
+from mission_tui.ipc.sockets import NO_MESSAGE, ConnectionLostError, MalformedError, encode
 from mission_tui.paths import STOPPED
 from tests.ipc.serving import operator_path, served, snapshot, until
 
@@ -168,6 +168,38 @@ async def test_a_server_that_talks_nonsense_is_an_error(tmp_path: Path) -> None:
             for words in ("full up", "answered a hello with Accepted", "not a message of this protocol"):
                 with pytest.raises(Exception, match=words):
                     await connection.ask(lambda id_: GetSnapshot(id=id_))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        encode(Refused(re=0, message=f"{NO_MESSAGE}: Invalid value 'unheard'", exit_code=1)),
+        encode(Accepted(re=1, runs=())).replace(b'"accepted"', b'"unheard"'),
+    ],
+    ids=["request", "reply"],
+)
+async def test_who_does_not_know_a_message_is_named_with_the_remedy(tmp_path: Path, line: bytes) -> None:
+    """A supervisor that lives on after an upgrade: both versions, and what ends it without ending its runs."""
+
+    async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(encode(Welcome(re=0, protocol=1, version="0.0.9", pid=1, runs_root="/runs")))
+        await reader.readline()
+        writer.write(line)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        gone.set()
+
+    gone = asyncio.Event()
+    with operator_path(tmp_path) as path:
+        path.parent.mkdir(parents=True, mode=0o700)
+        async with await asyncio.start_unix_server(old, path):
+            connection = AsyncConnection(tmp_path, start=False)
+            with pytest.raises(MalformedError, match=r"of version 0\.0\.9.*`mission-tui supervisor stop`.*unheard"):
+                await connection.ask(lambda id_: GetSnapshot(id=id_))
+            await connection.close()
+            await gone.wait()
 
 
 async def test_a_supervisor_that_was_stopped_is_not_started_in_passing(

@@ -21,6 +21,7 @@ from mission_tui.ipc.client import Connection, refusal
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import Evaluate, GetEnded, GetSnapshot, Undo, Watch
 from mission_tui.ipc.sockets import (
+    NO_MESSAGE,
     OPERATOR_SOCKET,
     ConnectionLostError,
     TooLargeError,
@@ -172,6 +173,34 @@ def test_what_a_supervisor_may_get_wrong(
         with pytest.raises(kind, match=words), Connection.connect(tmp_path, start=False) as connection:
             connection.ask(lambda id_: GetSnapshot(id=id_))
         server.join()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        encode(Refused(re=0, message=f"{NO_MESSAGE}: Invalid value 'unheard'", exit_code=1)),
+        encode(Accepted(re=1, runs=())).replace(b'"accepted"', b'"unheard"'),
+    ],
+    ids=["request", "reply"],
+)
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("0.0.9", f"is of version 0.0.9, this mission-tui of {__version__}"), (__version__, "the code of another")],
+    ids=["another version", "the same version"],
+)
+def test_who_does_not_know_a_message_is_named_with_the_remedy(
+    tmp_path: Path, version: str, words: str, line: bytes
+) -> None:
+    """A supervisor that lives on after an upgrade: both versions, and what ends it without ending its runs."""
+    welcome = encode(Welcome(re=0, protocol=1, version=version, pid=1, runs_root="/runs"))
+    with operator_path(tmp_path) as path:
+        server = answering(path.parent, welcome, line)
+        with pytest.raises(ProtocolError, match=words) as caught, Connection.connect(tmp_path, start=False) as old:
+            old.ask(lambda id_: GetSnapshot(id=id_))
+        server.join()
+    assert "of /runs" in str(caught.value)
+    assert "`mission-tui supervisor stop` ends it, runs go on" in str(caught.value)
+    assert "unheard" in str(caught.value)
 
 
 def test_import_is_light() -> None:

@@ -222,6 +222,10 @@ async def test_an_older_machine_stays_readable_and_starts_nothing_from_here() ->
     lost = await looked_at(fleet(gpu1=old, gpu2=Machine(seen())), lambda it: it.hosts[0].lost_t)
     assert "its mission-tui is 0.1.0" in lost.hosts[0].why
     assert "mission-tui --host gpu1 status" in lost.hosts[0].why
+    old.welcome = Welcome(re=0, protocol=1, version=__version__, pid=1, runs_root="/runs")
+    old.to_say = [MalformedError("not a message of this protocol")]
+    lost = await looked_at(fleet(gpu1=old, gpu2=Machine(seen())), lambda it: it.hosts[0].lost_t)
+    assert f"the code of another mission-tui {__version__}" in lost.hosts[0].why
 
 
 async def test_one_machine_under_two_names_is_shown_once() -> None:
