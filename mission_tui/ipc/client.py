@@ -80,14 +80,16 @@ class Connection:
     def connect(cls, root: Path, *, start: bool = True, timeout_s: float = 5.0) -> Connection:
         """Connect to the supervisor of the runs root; if there is none and `start`, start one, which may take longer.
 
-        Raises `NoSupervisorError` when one that is there does not answer within `timeout_s`, or `BUSY_S` if it works
-        meanwhile, or none starts, `UsageError` when the runs root is unusable.
+        Raises `SilenceError` when one that is there does not answer within `timeout_s`, or `BUSY_S` if it works
+        meanwhile, `NoSupervisorError` when there is none or none starts, `UsageError` when the runs root is unusable.
         """
         deadline = time.monotonic() + timeout_s
         while True:
             left = max(0.1, deadline - time.monotonic())
             try:
                 return cls(connect(socket_dir(root) / OPERATOR_SOCKET, left), left)
+            except SilenceError as error:
+                raise SilenceError(f"the supervisor for {root} does not answer: {error}") from error
             except (OSError, ConnectionLostError) as error:
                 if not start:
                     raise NoSupervisorError(f"no supervisor runs for {root}") from error
@@ -170,9 +172,9 @@ class Connection:
             worked = cpu_ticks(pid)
             try:
                 return self._receive()
-            except SilenceError:
+            except SilenceError as error:
                 if time.monotonic() - begun >= BUSY_S or cpu_ticks(pid) <= worked:
-                    raise
+                    raise SilenceError(_silence(pid)) from error
 
     def _receive(self) -> OperatorReply:
         while not self._waiting:
@@ -195,6 +197,17 @@ def cpu_ticks(pid: int) -> int:
     except OSError:
         return 0
     return 0 if stat is None else stat.cpu_ticks
+
+
+def _silence(pid: int) -> str:
+    """What is with a supervisor that accepts connections and says nothing, and what to do about it."""
+    with suppress(OSError):
+        if (stat := read_stat(pid)) is not None and stat.state in "Tt":
+            return f"its process {pid} is stopped by a signal, and runs go on: `kill -CONT {pid}` lets it go on too"
+    return (
+        f"its process {pid} hangs, and runs go on: its log may say why (`mission-tui paths` shows where); "
+        f"`kill -KILL {pid}` ends it, and the next command starts another"
+    )
 
 
 def decode_reply(line: bytes) -> OperatorReply:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from tests.shell import Shell
@@ -39,3 +42,19 @@ def test_runs_outlive_the_supervisor_unless_told_otherwise(quick: Shell) -> None
     ended = quick.json("supervisor", "stop", "--with-runs", timeout_s=90)
     assert [it["id"] for it in ended["runs"]] == [run]
     assert quick.view(run)["outcome"] == "stopped"
+
+
+@pytest.mark.slow
+def test_one_that_is_stopped_by_a_signal_is_running(quick: Shell) -> None:
+    """Neither `status` nor `stop` says that there is none: both name the process, and what lets it go on."""
+    quick.json("status")
+    pid = quick.json("supervisor", "status")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        said = [quick.typed("supervisor", verb) for verb in ("status", "stop")]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert [one.returncode for one in said] == [69, 69]
+    for one in said:
+        assert f"`kill -CONT {pid}`" in one.stderr
+    assert quick.json("supervisor", "status")["pid"] == pid

@@ -17,7 +17,7 @@ import pytest
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, ProtocolError, UsageError
 from mission_tui.ipc.async_client import Link
-from mission_tui.ipc.client import Connection, refusal
+from mission_tui.ipc.client import Connection, SilenceError, refusal
 from mission_tui.ipc.replies import Accepted, Evaluated, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import Evaluate, GetEnded, GetSnapshot, Undo, Watch
 from mission_tui.ipc.sockets import (
@@ -109,6 +109,16 @@ async def test_watch_goes_on_until_the_supervisor_leaves(tmp_path: Path) -> None
             with pytest.raises(ConnectionLostError) as caught:
                 await asyncio.to_thread(next, stream)
             assert caught.value.exit_code == 69
+
+
+def test_one_that_hangs_is_not_taken_for_none(tmp_path: Path) -> None:
+    """Whoever would start none gets its process and what ends that, not that there is none."""
+    with operator_path(tmp_path) as path:
+        prepare_socket_dir(path.parent)
+        words = f"for {tmp_path} does not answer: its process {os.getpid()} hangs.*kill -KILL {os.getpid()}"
+        with bind(path), pytest.raises(SilenceError, match=words) as caught:
+            Connection.connect(tmp_path, start=False, timeout_s=0.2)
+    assert caught.value.exit_code == 69
 
 
 def test_without_a_supervisor_and_without_starting_one(tmp_path: Path) -> None:
