@@ -69,6 +69,15 @@ def test_looking_reads_the_files_and_says_so(
     assert [process.poll() for process in bystanders] == [None, None]
 
 
+def test_a_foreign_run_is_not_passed_on(shell: Shell, received: ForeignRoot) -> None:
+    """Its files would say which of this user's are sent, and to what place of a tracker."""
+    before = sorted((shell.root / received.made[2]).rglob("*"))
+    refused = shell.typed("--runs-dir", str(shell.root), "track", "failed", "--to", "tensorboard")
+    assert refused.returncode == 1
+    assert "cannot track failed, which is foreign: " in refused.stderr
+    assert sorted((shell.root / received.made[2]).rglob("*")) == before
+
+
 def test_the_screen_looks_as_well(shell: Shell, received: ForeignRoot) -> None:
     """It shows the runs, offers no key that acts, and starts no supervisor."""
     before = sorted(shell.root.rglob("*"))

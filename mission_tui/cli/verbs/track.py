@@ -45,7 +45,7 @@ def track_command(session: Session, runs: tuple[str, ...], tracker: str | None, 
     failed = False
     for view in views:
         try:
-            states[view.id] = _passed_on(view, tracker)
+            states[view.id] = _passed_on(session, view, tracker)
         except MissionError as error:
             failed = True
             print_error(f"{view.name}: {error}")
@@ -60,17 +60,21 @@ def track_command(session: Session, runs: tuple[str, ...], tracker: str | None, 
     return EX_FAILED if failed else 0
 
 
-def _passed_on(view: RunView, tracker: str | None) -> TrackState:
-    """How far the run has come there now. Raises `MissionError` with what its process said."""
+def _passed_on(session: Session, view: RunView, tracker: str | None) -> TrackState:
+    """How far the run has come there now. Raises `MissionError` with what its process said, and for a foreign run: its
+    files would say what of this user's is passed on, and where to.
+    """
     from pathlib import Path
 
     from mission_tui.records.files.atomic import read_json
     from mission_tui.records.runs.attempt import TrackState
     from mission_tui.records.runs.layout import RunDir
+    from mission_tui.records.runs.seal import Seals, check_seal
     from mission_tui.records.runs.spec_file import read_spec
     from mission_tui.run_module import module_words
 
     run_dir = RunDir(Path(view.run_dir))
+    check_seal(Seals.of(session.environ, make=False).check(run_dir, max(1, view.attempt)), "track", view.name)
     name = tracker or read_spec(run_dir.spec).run.track
     if name is None:
         raise UsageError(f"run.track of it names no tracker; --to {', '.join(TRACKERS[:-1])} or {TRACKERS[-1]}")

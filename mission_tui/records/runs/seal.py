@@ -167,6 +167,20 @@ class Seals:
         return digest.encode()
 
 
+def check_seal(sealed: Sealed, verb: str, name: str) -> None:
+    """Raise `UsageError` where `verb` may not act on the run `name`: it is foreign, or its specs were changed."""
+    if sealed.foreign:
+        raise UsageError(
+            f"cannot {verb} {name}, which is foreign: {sealed.foreign}; "
+            f"`mission-tui adopt {name}` shows what it would run and makes it yours"
+        )
+    if changed := words_of_change(sealed.changed):
+        raise UsageError(
+            f"cannot {verb} {name}: {changed}, so nothing of it is started; put it back as it "
+            f"was, or `mission-tui adopt {name}` shows what it would run now and lets you accept that"
+        )
+
+
 def words_of_change(changed: Sequence[str]) -> str:
     """What is to be said of specs that are others than when the run was launched; empty for none."""
     return f"{', '.join(changed)} was changed since it was launched" if changed else ""

@@ -12,7 +12,7 @@ from mission_tui.fence import fence_document
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
-from mission_tui.records.runs.seal import Seals, words_of_change
+from mission_tui.records.runs.seal import Sealed, Seals, check_seal
 from mission_tui.supervisor.host.identity import Exits
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.launchers import Launcher
@@ -135,17 +135,7 @@ class Core(Runs):
         """
         self.fetch(run_id)
         journal = self.store.run(run_id).journal
-        why = journal.foreign
-        if starts and not why:
+        sealed = Sealed(journal.foreign)
+        if starts and not journal.foreign:
             sealed = self.seals.check(self.run_dir(run_id), max(1, journal.attempt))
-            why = sealed.foreign
-            if not why and (changed := words_of_change(sealed.changed)):
-                raise UsageError(
-                    f"cannot {verb} {journal.name}: {changed}, so nothing of it is started; put it back as it "
-                    f"was, or `mission-tui adopt {journal.name}` shows what it would run now and lets you accept that"
-                )
-        if why:
-            raise UsageError(
-                f"cannot {verb} {journal.name}, which is foreign: {why}; "
-                f"`mission-tui adopt {journal.name}` shows what it would run and makes it yours"
-            )
+        check_seal(sealed, verb, journal.name)

@@ -7,7 +7,9 @@ attempts. What `evaluate` wrote beside them, perhaps after the end of the run, c
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
 from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.tail import Tail
+from mission_tui.records.runs.checkpoint import NAME
 from mission_tui.records.runs.comparison_sides import read_sides
 from mission_tui.records.runs.layout import RunDir
 
@@ -63,6 +66,13 @@ class Saved:
 
     timesteps: int
     folder: Path
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is a folder of plain files: what takes it follows links, which may lead to anything of ours."""
+        with suppress(OSError):
+            return all(stat.S_ISREG((self.folder / name).lstat().st_mode) for name in names_in(self.folder))
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +164,7 @@ class NewsReader:
                 said = {metrics.EVAL_RETURN: record.mean, EVAL_STD: record.std, metrics.EVAL_SUCCESS: record.won}
                 values = {tag: it for tag, value in said.items() if (it := metrics.number(value)) is not None}
                 news.points.append(Point(record.seq, record.t, record.timesteps, values))
-            case metrics.CheckpointSaved() if record.reason != "reported":
+            case metrics.CheckpointSaved() if record.reason != "reported" and NAME.fullmatch(record.name):
                 news.saved.append(Saved(record.timesteps, self._run.checkpoints / record.name))
             case metrics.SettingsChanged():
                 news.resettled = True

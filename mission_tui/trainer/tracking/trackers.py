@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.specs.flat_settings import value_word
+from mission_tui.plain_files import open_to_append
 from mission_tui.trainer.tracking.news import About, Evaluated, FindingNews, Point, Saved
 
 PROJECT = "mission-tui"
@@ -127,7 +128,7 @@ class Wandb:
             self._run.summary[f"{tag}@{played.timesteps}"] = value
 
     def save(self, saved: Saved) -> None:
-        if saved.folder.is_dir():
+        if saved.is_there:
             artifact = self._wandb.Artifact(
                 f"{self._run_id}-checkpoint", type="model", metadata={"timesteps": saved.timesteps}
             )
@@ -226,7 +227,7 @@ class Mlflow:
         self.points([Point(0, played.t, played.timesteps, played.values)])
 
     def save(self, saved: Saved) -> None:
-        if saved.folder.is_dir():
+        if saved.is_there:
             self._client.log_artifacts(self.handle, str(saved.folder), f"checkpoints/{saved.folder.name}")
 
     def end(self, outcome: str) -> None:
@@ -287,7 +288,7 @@ class Trackio:
         self._run.log(dict(played.values), step=played.timesteps)
 
     def save(self, saved: Saved) -> None:
-        if saved.folder.is_dir():
+        if saved.is_there:
             self._run.log_artifact(saved.folder, name=f"{self._id}-checkpoint", type="model")
 
     def end(self, outcome: str) -> None:
@@ -310,7 +311,10 @@ class TensorBoard:
         self._writer = EventFileWriter(str(run_dir), filename_suffix=".tracked")
         self._writer.flush()
         for path in run_dir.glob("events.out.tfevents.*.tracked"):
-            path.chmod(0o600)
+            with suppress(OSError):  # a link is none of ours, and what it leads to least of all
+                descriptor = open_to_append(path)
+                os.fchmod(descriptor, 0o600)
+                os.close(descriptor)
         self.where = str(run_dir)
         self._settled: Mapping[str, Any] = {}
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from mission_tui.fleet.events.metrics import CheckpointSaved
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.tracking import __main__ as tracking
 from mission_tui.trainer.tracking.__main__ import Forwarding, main, read_state
@@ -103,6 +105,32 @@ def test_checkpoints_are_passed_on_only_where_that_was_asked(tmp_path: Path, mon
     listen(monkeypatch, listening)
     assert main([str(recorded_run(tmp_path, tracked()).path)]) == 0
     assert not listening.saved
+
+
+@pytest.mark.parametrize("name", ["/etc", "../../mine", "..", ".tmp-000010240"])
+def test_no_name_leads_out_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A run that was adopted may say that any folder of its user is a checkpoint of it: none is passed on."""
+    run, listening = recorded_run(tmp_path, tracked(checkpoints=True)), Listening()
+    log = AppendLog(run.metrics)
+    log.append(lambda seq: CheckpointSaved(seq, 2, 10, 10 * STEPS, 119.5, name, "end"))
+    log.close()
+    listen(monkeypatch, listening)
+    assert main([str(run.path)]) == 0
+    assert [saved.folder.name for saved in listening.saved] == ["000010240"]
+
+
+def test_no_link_is_taken_for_a_part_of_a_checkpoint(tmp_path: Path) -> None:
+    """Trackers follow links: neither a folder that is one, nor one that holds one, is there for them."""
+    run = recorded_run(tmp_path, tracked(checkpoints=True))
+    whole = Saved(1, run.checkpoints / "000010240")
+    assert whole.is_there
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "id_rsa").write_text("secret")
+    (run.checkpoints / "000000001").symlink_to(tmp_path / "mine")
+    assert not Saved(1, run.checkpoints / "000000001").is_there
+    (whole.folder / "state.npz").symlink_to(tmp_path / "mine" / "id_rsa")
+    assert not whole.is_there
+    assert not Saved(1, run.checkpoints / "000000002").is_there
 
 
 def test_what_failed_is_tried_again_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,3 +239,18 @@ def test_tensorboards_own_reader_has_it(tmp_path: Path) -> None:
     assert read.Tensors("findings/kl-persistent")[0].tensor_proto.string_val[0].startswith(b"warning: KL is high")
     assert "_hparams_/session_start_info" in read.summary_metadata
     assert RunDir(run.path).track("tensorboard").exists()
+
+
+# What protobuf's own extension does is nobody's fault here.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_link_with_the_name_of_an_event_file_leads_to_nothing(tmp_path: Path) -> None:
+    """Files of TensorBoard's writer are closed to others, and no file elsewhere that such a name leads to."""
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    run, mine = recorded_run(tmp_path, tracked()), tmp_path / "mine"
+    mine.write_text("for everybody")
+    mine.chmod(0o664)
+    (run.path / "events.out.tfevents.1.tracked").symlink_to(mine)
+    assert main([str(run.path), "tensorboard"]) == 0
+    (written,) = (it for it in run.path.glob("*.tracked") if not it.is_symlink())
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert mine.stat().st_mode & 0o777 == 0o664
