@@ -128,9 +128,9 @@ def test_no_link_is_taken_for_a_part_of_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "mine" / "id_rsa").write_text("secret")
     (run.checkpoints / "000000001").symlink_to(tmp_path / "mine")
     assert not Saved(1, run.checkpoints / "000000001").is_there
-    (whole.folder / "state.npz").symlink_to(tmp_path / "mine" / "id_rsa")
-    assert not whole.is_there
     assert not Saved(1, run.checkpoints / "000000002").is_there
+    (whole.folder / "state.npz").symlink_to(tmp_path / "mine" / "id_rsa")
+    assert not Saved(1, whole.folder).is_there
 
 
 def test_what_failed_is_tried_again_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
