@@ -219,8 +219,20 @@ class HostFleet:
         seen.snapshot, seen.heard_t, seen.lost_t, seen.why = snapshot, self._clock(), None, ""
         seen.runs = tuple(self._called(name, snapshot))
         for view in () if self._same_as(name) else snapshot.runs:
-            self._at[view.id] = name
+            self._claim(view.id, name)
         self._changed.set()
+
+    def _claim(self, run: str, name: str) -> None:
+        """Whoever says first that it has the run of this id is asked about it from then on, but for this machine, which
+        comes before all: a copy elsewhere, or a machine that lies, takes no order that another run was meant by.
+        """
+        holder = self._at.setdefault(run, name)
+        if holder != name and (name == HERE or self._same_as(holder) == name):
+            self._at[run] = name
+
+    def _distinct(self, name: str, view: RunView) -> RunView:
+        """A run of the machine `name`, by an id that no run of another machine has here."""
+        return view if self._at.get(view.id, name) == name else replace(view, id=f"{name}:{view.id}")
 
     def _snapshot_reply(self) -> SnapshotReply:
         snapshot = self.merged()
@@ -239,7 +251,7 @@ class HostFleet:
         first = next(iter(answered))
         base = answered[first].snapshot
         assert base is not None
-        runs = [view for seen in answered.values() for view in seen.runs]
+        runs = [self._distinct(name, view) for name, seen in answered.items() for view in seen.runs]
         snapshots = [seen.snapshot for seen in answered.values() if seen.snapshot is not None]
         over = sorted((view for view in runs if view.state in OVER), key=lambda view: -(view.ended_t or 0.0))
         return replace(
@@ -256,9 +268,9 @@ class HostFleet:
         )
 
     def _same_as(self, name: str) -> str:
-        """The machine before it that is this very supervisor: two names may lead to one."""
+        """The machine before it that is this very supervisor: two names may lead to one. This machine is before all."""
         mine = _supervisor(self._seen[name].snapshot)
-        before = itertools.takewhile(lambda other: other != name, self._seen)
+        before = itertools.takewhile(lambda other: other != name, sorted(self._seen, key=HERE.__ne__))
         return next((it for it in before if mine and _supervisor(self._seen[it].snapshot) == mine), "")
 
     def _machine(self, name: str) -> Machine:
@@ -293,10 +305,10 @@ class HostFleet:
         """An answer with its runs in the names of this screen, and its sentences with the machine before them."""
         if isinstance(reply, Launched):
             for view in reply.runs:
-                self._at[view.id] = name
+                self._claim(view.id, name)
             return replace(
                 reply,
-                runs=tuple(_named(name, view) for view in reply.runs),
+                runs=tuple(self._distinct(name, _named(name, view)) for view in reply.runs),
                 warnings=tuple(_said(name, warning) for warning in reply.warnings),
             )
         return reply
@@ -446,7 +458,7 @@ class HostFleet:
             assert isinstance(answer, SidesReply)
             for metric, packed in answer.sides.items():
                 told = [unpacked(facts) for facts in packed]
-                found[metric] += [replace(side, view=_named(name, side.view)) for side in told]
+                found[metric] += [replace(side, view=self._distinct(name, _named(name, side.view))) for side in told]
         order = {ref: at for at, ref in enumerate(refs)}
         for sides in found.values():
             sides.sort(key=lambda side: min(order.get(side.view.id, len(order)), order.get(side.view.name, len(order))))

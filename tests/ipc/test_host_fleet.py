@@ -141,6 +141,46 @@ async def test_a_request_goes_to_the_machine_of_its_run() -> None:
     assert gpu1.asked[-1].name == "better"
 
 
+@pytest.mark.parametrize("order", [("here", "gpu1"), ("gpu1", "here")], ids="-".join)
+async def test_a_copy_elsewhere_takes_no_order_from_the_run_here(order: tuple[str, str]) -> None:
+    """Both are shown, whichever machine is named first, or spoke last; the one here keeps its id."""
+    machines = {name: Machine(seen(run("a")), seen(run("a"))) for name in order}
+    hosts = fleet(**machines)
+    snapshot = await looked_at(
+        hosts, lambda it: len(it.runs) == 2 and not any(each.to_say for each in machines.values())
+    )
+    assert {(view.id, view.name) for view in snapshot.runs} == {("id-a", "a"), ("gpu1:id-a", "gpu1:a")}
+    await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-a",)))
+    assert [request.runs for request in machines["here"].asked if isinstance(request, Act)] == [("id-a",)]
+    assert not machines["gpu1"].asked
+    await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("gpu1:id-a",)))
+    assert [request.runs for request in machines["gpu1"].asked if isinstance(request, Act)] == [("id-a",)]
+
+
+async def test_of_two_other_machines_the_first_to_name_a_run_has_it() -> None:
+    """One that says later that it has a run of that id as well takes no order that was meant for the first."""
+    silent = NoSupervisorError("gpu1 does not answer yet")
+    gpu1, gpu2 = Machine(silent, seen(run("b"), run("a"))), Machine(seen(run("a")))
+    hosts = fleet(gpu1=gpu1, gpu2=gpu2)
+    snapshot = await looked_at(hosts, lambda it: len(it.runs) == 3)
+    assert {(view.id, view.name) for view in snapshot.runs} == {
+        ("id-a", "gpu2:a"),
+        ("gpu1:id-a", "gpu1:a"),
+        ("id-b", "gpu1:b"),
+    }
+    await hosts.ask(lambda id_: Act(id=id_, verb="stop", runs=("id-a",)))
+    assert not gpu1.asked
+
+
+async def test_no_machine_hides_the_runs_of_this_one() -> None:
+    """One that is named before it, and says that it is the same supervisor, is itself what is passed over."""
+    one = seen(run("a"))
+    hosts = fleet(gpu1=Machine(one), here=Machine(one))
+    snapshot = await looked_at(hosts, lambda it: any(host.same_as for host in it.hosts))
+    assert {host.name: host.same_as for host in snapshot.hosts} == {"gpu1": "here", "here": ""}
+    assert [(view.id, view.name, view.host) for view in snapshot.runs] == [("id-a", "a", "here")]
+
+
 async def test_what_names_runs_of_two_machines_is_asked_of_both() -> None:
     """Each gets its own; the answers are one. A refusal is told although the other has accepted."""
     hosts, here, gpu1 = await both()
