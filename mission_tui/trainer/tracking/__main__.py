@@ -134,6 +134,8 @@ def main(words: Sequence[str]) -> int:
     folder, *named = [word for word in words if word != "--once"]
     run_dir = RunDir(Path(folder))
     lock = open_folder(run_dir.path)
+    # What libraries write beside the run, checkpoints among it, is as private as the run itself.
+    before = os.umask(0o077)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         forwarding = Forwarding(run_dir, next(iter(named), None), once=once)
@@ -144,6 +146,7 @@ def main(words: Sequence[str]) -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return EX_CONFIG
     finally:
+        os.umask(before)
         os.close(lock)
 
 

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.specs.flat_settings import value_word
-from mission_tui.plain_files import open_to_append
 from mission_tui.trainer.tracking.news import About, Evaluated, FindingNews, Point, Saved
 
 PROJECT = "mission-tui"
@@ -310,11 +309,6 @@ class TensorBoard:
 
         self._writer = EventFileWriter(str(run_dir), filename_suffix=".tracked")
         self._writer.flush()
-        for path in run_dir.glob("events.out.tfevents.*.tracked"):
-            with suppress(OSError):  # a link is none of ours, and what it leads to least of all
-                descriptor = open_to_append(path)
-                os.fchmod(descriptor, 0o600)
-                os.close(descriptor)
         self.where = str(run_dir)
         self._settled: Mapping[str, Any] = {}
 

@@ -130,9 +130,12 @@ def test_wandb_reads_back_what_was_written_offline(tmp_path: Path) -> None:
 
 
 def test_mlflow_reads_back_its_file_store(tmp_path: Path) -> None:
-    """Curves, an evaluation, settings as parameters, the finding and the outcome as tags, the checkpoint's files."""
+    """Curves, an evaluation, settings as parameters, the finding and the outcome as tags, the checkpoint's files; closed
+    to other users, as the run is.
+    """
     run = ended_run(tmp_path, tracked(checkpoints=True))
     passed_on(run, "mlflow")
+    assert (tmp_path / "mlruns").stat().st_mode & 0o077 == 0
     read = said(run, MLFLOW, (tmp_path / "mlruns").as_uri(), MLFLOW_ALLOW_FILE_STORE="true")
     assert sorted(map(tuple, read["history"])) == sorted(zip(AT, RETURNS, strict=True))
     assert read["played"] == [[10_240, 480.0]]
