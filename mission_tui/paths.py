@@ -125,7 +125,7 @@ def clusters_file(environ: Mapping[str, str]) -> Path:
 
 
 def limits_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files that limit what runs take of the machine: the user's own, and that of whoever looks after it."""
+    """The files that limit what runs take of the machine: the user's own, and the administrator's."""
     return (_config_dir(environ) / "limits.toml", Path("/etc/mission-tui/limits.toml"))
 
 

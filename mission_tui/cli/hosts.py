@@ -263,7 +263,7 @@ def _status(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
 
 
 def _document(out: bytes) -> bytes:
-    """What was printed there without what a shell of that machine says to whoever comes, before it."""
+    """What was printed there, without the greeting that a login shell of that machine prints before it."""
     return out[start:] if (start := out.find(b'{"')) > 0 else out
 
 

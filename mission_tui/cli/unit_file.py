@@ -116,7 +116,7 @@ class UnitFile:
 
 
 def command_of(root: Path) -> tuple[str, ...]:
-    """What starts the supervisor of `root`, whoever does it: absolute paths only."""
+    """The command that starts the supervisor of `root`, with absolute paths only: systemd or cron runs it."""
     return (sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", str(root))
 
 

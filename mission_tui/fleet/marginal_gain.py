@@ -50,7 +50,7 @@ class TrainingSpan(Struct, frozen=True):
 
 
 class SteadyPeriod(Struct, frozen=True):
-    """From `begin` to `end` (unix s) the warm runs were `runs`, and nobody came or went; `open` until now."""
+    """From `begin` to `end` (unix s) the warm runs were `runs`, and none began or ended; `open` until now."""
 
     begin: float
     end: float

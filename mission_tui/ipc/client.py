@@ -191,7 +191,7 @@ class Connection:
 
 
 def cpu_ticks(pid: int) -> int:
-    """What the process has computed so far; 0 where nobody may know."""
+    """Processor time of the process so far, in clock ticks; 0 where it may not be looked at."""
     try:
         stat = read_stat(pid)
     except OSError:

@@ -322,7 +322,7 @@ class HostFleet:
         return told
 
     def _require(self, name: str, request: requests.Request) -> None:
-        """Raise where there is no use in asking: keys never wait for a machine of which nobody has heard."""
+        """Raise where asking is no use: a key never waits for a machine that has not answered yet."""
         seen = self._seen[name]
         if name != HERE and seen.lost_t is not None:
             raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {seen.why}")

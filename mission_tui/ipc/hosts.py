@@ -45,7 +45,7 @@ class Host(Struct, frozen=True):
 
 
 def _at_home(word: str) -> str:
-    """`word` as a shell reads it, which knows its home: `~/` stands for that, as it would if one typed it there."""
+    """`word` quoted for a shell there; a leading `~/` still means its home."""
     return f"~/{shlex.quote(word[2:])}" if word.startswith("~/") and len(word) > 2 else shlex.quote(word)
 
 
@@ -94,7 +94,7 @@ _EXAMPLES = {"ssh": "ada@gpu1", "command": "/home/ada/venv/bin/mission-tui", "ru
 
 
 def _address(address: str, where: str) -> str:
-    """An address that ssh cannot take for an option, and a terminal not for an order."""
+    """The address, checked: ssh cannot take it for an option, nor a terminal for a control sequence."""
     if not address or address.startswith("-") or clean(address) != address or any(part.isspace() for part in address):
         raise UsageError(f"{where}: {clean(address, 80)!r} is no address for ssh, such as ada@gpu1")
     return address
@@ -180,5 +180,5 @@ def known_advice(said: str, host: Host) -> str:
 
 
 def line_broke(said: str) -> bool:
-    """Whether ssh says that a line which had been there went away."""
+    """Whether ssh says that an established connection broke."""
     return any(words in said for words in _LINE_BROKE)

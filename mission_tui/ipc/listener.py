@@ -45,7 +45,7 @@ _said: dict[int, float] = {}
 
 
 def _say_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """As asyncio does it, but that nobody can be accepted, which is tried each second, is said once a minute."""
+    """As asyncio does it; but that none can be accepted, which is tried each second, is logged once a minute."""
     error = context.get("exception")
     if not (isinstance(error, OSError) and error.errno in _WITHOUT_ROOM and "socket" in context):
         loop.default_exception_handler(context)

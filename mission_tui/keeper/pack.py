@@ -70,7 +70,7 @@ class Member:
         return False
 
     def settle(self) -> None:
-        """End what a keeper that was killed has left, and say how the attempt ended where nobody else will."""
+        """End what a keeper that was killed has left, and record how the attempt ended where no keeper will."""
         swept = self._sweep()
         if (self.folder / "exit.json").exists():
             return

@@ -152,7 +152,7 @@ def kept_speeds(root: Path, of: Mapping[str, str], spaces: str = "") -> DeviceSp
 
 
 def keep_speeds(root: Path, of: Mapping[str, str], spaces: str, speeds: DeviceSpeeds) -> None:
-    """Keep them for whoever asks next; where that cannot be they are measured again."""
+    """Keep them for the next launch; where they cannot be written, they are measured again."""
     if of:
         path = _kept_file(root, of)
         # A path that is no text cannot be written down.

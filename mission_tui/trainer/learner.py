@@ -54,8 +54,8 @@ class Replayed(Protocol):
 class Learner(BaseAlgorithm):
     """`stop_asked` is looked at at every environment step and minibatch; `episodes` counts what ended.
 
-    `callbacks` are those of the preset; `replay` is the replay buffer of who has one, which is in checkpoints if it
-    `keeps_replay`.
+    `callbacks` are those of the preset; `replay` is the replay buffer, None of an algorithm without one; it is in
+    checkpoints if it `keeps_replay`.
     """
 
     algo: ClassVar[str] = ""
@@ -74,7 +74,7 @@ class Learner(BaseAlgorithm):
         raise NotImplementedError
 
     def player(self, env: VecEnv, *, deterministic: bool) -> Act:
-        """The policy as one who plays in `env` from its reset on; `env` is wrapped as the model's own."""
+        """What chooses actions in `env` from its reset on; `env` is wrapped as the model's own."""
         return lambda observations, _: self.predict(observations, deterministic=deterministic)[0]
 
     def memory(self) -> Tree | None:

@@ -258,7 +258,7 @@ def _show_check(spec: Spec, checked: Checked, file: str) -> None:
 
 
 def _folded(detail: str) -> list[str]:
-    """The lines of `detail` beside the names of the steps; one line where nobody sees a terminal."""
+    """The lines of `detail` beside the names of the steps; one line where the output is no terminal."""
     if not sys.stdout.isatty():
         return [detail]
     return textwrap.wrap(detail, max(20, shutil.get_terminal_size().columns - INDENT), break_on_hyphens=False) or [""]

@@ -3,12 +3,12 @@
 Speeds are compared as ratios, so the arithmetic is done on their logarithms: Student's interval, of the pairs where the
 two took turns, because other load comes and goes more slowly than turns do; else with a pooled variance.
 
-Three pairs know little of their own noise, and three that happen to be alike look like certainty. What each run did in
-its two halves knows more: pairs are never taken for more alike than that.
+Three pairs say little of their own noise: three that happen to be alike look certain. The two halves of each run say
+more, so pairs are never taken for more alike than those halves.
 
-Load that stays is everybody's and changes no ratio; load that comes and goes makes one side of a round slower than it
-is. So a round is loaded where one of its runs met more than the calmest run of all did, and is run again. Which rounds
-count is decided by their load alone, never by their speeds.
+Load that stays slows all runs and changes no ratio; load that comes and goes slows one side of a round. So a round is
+loaded where one of its runs met more than the calmest run of all did, and is run again. Which rounds count is decided
+by their load alone, never by their speeds.
 """
 
 from __future__ import annotations

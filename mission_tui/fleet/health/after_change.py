@@ -84,7 +84,7 @@ class _Before(Struct):
 
 
 class AfterChange(Rule):
-    """Called by the judge like a rule, and told of changes and of symptoms. It outlives changed settings."""
+    """The judge calls it like a rule, and hands it changes and symptoms too. It outlives changed settings."""
 
     id = "after-change"
 
@@ -325,7 +325,7 @@ def _key(name: str) -> str:
 
 
 def _doubled(updates: int) -> bool:
-    """Whether what lasts is told anew after so many updates: 1, 2, 4, 8, ..."""
+    """Whether a lasting finding is reported again after so many updates: 1, 2, 4, 8, ..."""
     return updates > 0 and updates & (updates - 1) == 0
 
 

@@ -49,7 +49,7 @@ TELLING: frozenset[str] = _OF_PPO.union(*(algorithm.tags for algorithm in OTHERS
 
 
 class RecognizedAlgorithm(Struct, frozen=True):
-    """`algorithm` is None where PPO wrote it; `tag` is what told so."""
+    """`algorithm` is None where PPO wrote it; `tag` is the one that shows it."""
 
     algorithm: Algorithm | None
     tag: str

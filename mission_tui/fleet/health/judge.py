@@ -362,7 +362,7 @@ class HealthJudge:
     def _follow(
         self, rule: Rule, severity: Severity | None, update: int, t: float, *, anew: bool = False
     ) -> list[Finding]:
-        """What becomes of `rule`'s incident; `anew`: it is told anew even if it is no worse."""
+        """What becomes of `rule`'s incident; `anew`: it is reported again even if it is no worse."""
         known = self._incidents.get(self._open.get(rule.id, ""))
         if severity is None and known is not None and self._lasts(known):
             severity = known.severity

@@ -68,5 +68,5 @@ class LossParts:
 
     @property
     def told_bonus(self) -> str:
-        """The same in words, "" where it is not told."""
+        """The same in words; "" where the losses do not show it."""
         return "" if self.bonus is None else f"by train/loss ppo.ent_coef is at least {self.bonus:.2g}"

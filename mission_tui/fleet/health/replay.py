@@ -64,7 +64,7 @@ def replay(
 
 
 def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
-    """The newest word on every incident of one attempt, also of those that a judge forgets."""
+    """Every incident of one attempt as it was last judged, also those that a judge forgets."""
     known: dict[str, Finding] = {}
     judge.resumed_with(told.changes)
     for t, cause in told.breaks:

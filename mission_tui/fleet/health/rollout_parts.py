@@ -85,7 +85,7 @@ def costly(settings: Settings, parts: Parts) -> Words | None:
 
 
 def _in_use(settings: Settings) -> tuple[str, str]:
-    """How environments are stepped and where the policy computes; "" where nobody knows what "auto" came to."""
+    """How environments are stepped and where the policy computes; "" where it is not known what "auto" came to."""
     vec, device = settings.in_use
     return vec or (settings.vec or "").replace("auto", ""), device or (settings.device or "").replace("auto", "")
 

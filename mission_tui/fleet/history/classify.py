@@ -108,7 +108,7 @@ def _of_command(facts: ExitFacts | None, asked: Collection[Verb], checkpoint: st
 
 
 def _ended_with_it(swept: int) -> str:
-    """A script that goes on in the background took its leave, and its work was ended: nobody would look for that."""
+    """What to add where a script left work in the background that was ended with it: nobody looks for that."""
     if swept == 0:
         return ""
     some = (

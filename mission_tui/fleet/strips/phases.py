@@ -275,7 +275,7 @@ class PhaseHistory:
             self._mark(max(t, self._newest), phase)
 
     def link_lost(self, t: float) -> None:
-        """From `t` on nobody knows, because the link was lost; a row may tell what was."""
+        """The link was lost: from `t` on the phase is unknown, until a row shows what it was."""
         if self._phase is not None:
             self._mark(max(t, self._newest), None)
 

@@ -120,7 +120,7 @@ def _unsaved_bytes(run: LiveRun) -> int:
 
 
 def who_hangs(ended: ExitRecord) -> str:
-    """Who of an ended attempt is still there, as a person would look for it; empty when nobody is."""
+    """Which processes of an ended attempt are still there, in words to look for them by; empty when none is."""
     return ", ".join(process_in_words(left.pid, left.state, left.wchan) for left in ended.left if _exists(left.pid))
 
 

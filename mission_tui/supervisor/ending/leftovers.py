@@ -285,7 +285,7 @@ def _remains(kind: Literal["shm", "file"], path: Path, status: os.stat_result, r
 
 
 def _held(paths: list[Path], doomed: Collection[int]) -> set[Path]:
-    """Those that a living process has mapped; who cannot be looked into is nobody of this user."""
+    """Those that a living process has mapped. A process that cannot be looked into is not this user's."""
     held: set[Path] = set()
     if not paths:
         return held

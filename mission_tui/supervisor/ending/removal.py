@@ -109,7 +109,7 @@ class TrashPurger:
         self._work = asyncio.create_task(self._purge(due), name="purge") if due else None
 
     def _is_ours(self, item: Trashed) -> bool:
-        """What somebody else threw away, in a runs root that was received, is nobody's to remove."""
+        """Whether this user threw it away: in a runs root from elsewhere, what others threw away stays."""
         run = RunDir(item.path) if item.checkpoint is None else self._core.run_dir(item.run)
         attempts = run.attempts()
         return bool(attempts) and not self._core.seals.check(run, attempts[-1], name=item.run).foreign

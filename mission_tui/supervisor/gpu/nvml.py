@@ -220,7 +220,7 @@ def _slowed(handle: Any, failed: Failed) -> tuple[str, ...]:
 
 
 def _processes(handle: Any, failed: Failed) -> tuple[GpuProcess, ...]:
-    """Who holds memory there, for computing or drawing; one that does both is told once, with what it holds in all."""
+    """The processes that hold memory there, to compute or to draw; one that does both comes once, with all it holds."""
     held: dict[int, int | None] = {}
     for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
         # Since 510, since 450, before; and last a `pynvml` that no longer gives its functions out.

@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _own_descriptor() -> int:
-    """A descriptor for the lines; what a library prints on stdout is nobody's line."""
+    """A descriptor of our own for the lines: what a library prints on stdout is none of them."""
     out = os.dup(sys.stdout.fileno())
     nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     os.dup2(nothing, 1)

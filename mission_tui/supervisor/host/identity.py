@@ -110,7 +110,7 @@ def open_process(pid: int) -> Process | None:
 
 
 def verify(recorded: Recorded, recorded_boot: str) -> Verification:
-    """Whether the recorded process still lives. A dead one is a `stranger`: its number belongs to nobody of ours."""
+    """Whether the recorded process still lives. A dead one is a `stranger`: its number is no process of ours."""
     if recorded_boot != boot_id():
         return Verification("stranger")
     try:

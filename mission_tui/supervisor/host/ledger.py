@@ -218,7 +218,7 @@ def _owner_of(entry: os.DirEntry[str]) -> int | None:
 
 
 def _open_lock(path: Path) -> int:
-    """The lock file, which is nobody's in particular, so that it is only read. Raises `OSError` for what is none."""
+    """The lock file, which any user may have made, so that it is only read. Raises `OSError` for what is none."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags)

@@ -153,7 +153,7 @@ class FullIn(Struct, frozen=True):
 
 
 class DiskTrend:
-    """Free bytes of one disk over the last hours; whoever writes there counts."""
+    """Free bytes of one disk over the last hours, whichever program writes there."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)

@@ -127,7 +127,7 @@ def _read(file: str) -> bytes:
 
 
 def descendants(pid: int) -> tuple[int, ...]:
-    """Process ids below `pid`, ascending; empty when it is gone. Whoever starts many processes is counted to 1,024."""
+    """Process ids below `pid`, ascending; empty when it is gone. Of more than 1,024 only so many."""
     found: set[int] = set()
     unseen = [pid]
     while unseen and len(found) < _MOST_DESCENDANTS:

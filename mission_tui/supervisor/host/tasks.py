@@ -150,7 +150,7 @@ def tasks_at_work() -> bool:
 
 
 async def _carry_out(task: Task, limit_s: float | None, heard: asyncio.Queue[_Said | TaskError | None]) -> None:
-    """Run the process to its end, whoever listens."""
+    """Run the process to its end, also when the client is gone."""
     code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with tempfile.TemporaryFile() as given, closing(StderrTail()) as complaints:
         given.write(task.stdin)
@@ -282,11 +282,11 @@ class AskedProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it was ended here: by `end`, or because nobody asked for long."""
+        """Whether it was ended here: by `end`, or because it was not asked for long."""
         return self._ended
 
     async def check(self) -> None:
-        """Raise `DeathError` with how it ended if it has, and nobody here wanted that."""
+        """Raise `DeathError` with how it ended, if it did so by itself."""
         if self._code.done() and not self._ended:
             await asyncio.shield(self._finishing)
             raise DeathError(self._death)

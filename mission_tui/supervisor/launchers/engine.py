@@ -175,7 +175,7 @@ class Known(Struct, Generic[J]):
     dropped: bool = False
 
     def look_for_beat(self) -> None:
-        """Read what its trainer last wrote into its mailbox, of which nobody but its own files tells any more."""
+        """Read what its trainer last wrote into its mailbox, when nothing but its own files tells of it any more."""
         said = b""
         with suppress(OSError):
             said = read_plain(self.run.attempt(self.attempt).alive, 1 << 16)
@@ -439,7 +439,7 @@ class EngineLauncher(Generic[J]):
 
 
 def memory_asked(specs: Sequence[Spec]) -> int:
-    """Bytes that a job of runs of `specs` asks for by their price, in whole MiB; 0 of commands: nobody knows."""
+    """Bytes that a job of runs of `specs` asks for by their price, in whole MiB; 0 of commands: it is not known."""
     if any(spec.run.command is not None for spec in specs):
         return 0
     needed = sum(claim_elsewhere(spec).ram_bytes for spec in specs)

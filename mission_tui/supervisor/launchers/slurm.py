@@ -201,7 +201,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     @property
     def _asks(self) -> Cluster:
-        """What a job may ask for; where nobody answered, that is only what was written."""
+        """What a job may ask for; where Slurm did not answer, only what the spec says."""
         return self._cluster or Cluster()
 
     async def _submit(

@@ -118,7 +118,7 @@ def write_pack(root: Path, members: Sequence[SlurmKnown]) -> str:
 
 
 def everybody_is_over(root: Path, name: str) -> bool:
-    """Whether no member of a job is left; False where nobody can say."""
+    """Whether no member of a job is left; False where that cannot be told."""
     with suppress(DamagedError, OSError):
         pack = read_json(pack_folder(root, name) / "pack.json", Pack)
         return pack is not None and all(each.is_over for each in pack.attempts)

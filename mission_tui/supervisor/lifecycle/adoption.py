@@ -61,7 +61,7 @@ def taking_in_more(core: Core, runs: Sequence[RunDir]) -> Iterator[None]:
 
 
 class _Adoption:
-    """How the supervisor takes runs in: it mends what is missing, watches whoever lives, and logs what it gives up."""
+    """How the supervisor takes runs in: it mends what is missing, watches what lives, and logs what it gives up."""
 
     most_s = READ_S
 

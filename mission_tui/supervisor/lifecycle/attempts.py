@@ -171,7 +171,7 @@ def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
 
 
 def watch_or_finish(core: Core, run: LiveRun) -> None:
-    """Find out who of the attempt lives, watch it, and end the run when nobody does."""
+    """Find the living process of the attempt and watch it; end the run when there is none."""
     before, seen = run.sighting, run.look()
     core.apply(run.id, FlagSeen("unverifiable", raised=False))
     if seen.can_be_ended and not before.can_be_ended:
@@ -223,7 +223,7 @@ def _watch(core: Core, run: LiveRun) -> None:
 
 
 def _out_of_sight(core: Core, run: LiveRun) -> bool:
-    """Whether somebody owns the run although nobody of the attempt is known; said once, and looked for once."""
+    """Whether something holds the run although no process of the attempt is known; said once, and looked for once."""
     if run.launcher.is_free(run.dir):
         _in_sight(core, run)
         return False
@@ -242,7 +242,7 @@ def _out_of_sight(core: Core, run: LiveRun) -> bool:
 
 
 def _in_sight(runs: Runs, run: LiveRun) -> None:
-    """Whoever owned the run unseen is known now, or gone."""
+    """What held the run unseen is known now, or gone."""
     if run.unseen:
         runs.apply(run.id, FlagSeen("outlived" if run.outlived else "out-of-sight", raised=False))
         runs.apply(run.id, WaitSeen(""))

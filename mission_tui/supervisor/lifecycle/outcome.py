@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -> None:
-    """Nobody of the attempt lives: take in its last lines, name the cause, close the run."""
+    """No process of the attempt lives: take in its last lines, name the cause, close the run."""
     read_news(core, run, last=True)
     if ended is not None:
         judge_silence(core, run, ended.ended_t)
@@ -88,7 +88,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
 
 
 def _find_out_of_memory(core: Core, run: LiveRun, outcome: Outcome, ended: ExitRecord | None) -> None:
-    """Journal what would need less memory, where the want of it ended the attempt. That it ended is told by itself."""
+    """Where the attempt ended for want of memory, journal which settings would need less."""
     if run.spec is None or acts(run.spec.keep.health, out_of_memory.ID) == "off":
         return
     row, t = core.store.run(run.id).metrics.row, time.time() if ended is None else ended.ended_t

@@ -144,7 +144,7 @@ def _lacks(core: Core, run_id: str) -> str:
 
 
 def _variables(core: Core, run_id: str) -> str:
-    """Of which variables nobody has the values, as a sentence: an order that is gone is found out when it begins."""
+    """Which variables have no value anywhere any more, as a sentence. A missing order is found out when it begins."""
     known = core.store.run(run_id)
     order = core.seals.check(core.run_dir(run_id), known.journal.attempt).order
     if order is None or not core.variables.recover(order, known.spec).lack:

@@ -312,7 +312,7 @@ def _says(gain: MarginalGain) -> bool:
 
 
 def _is_little(gain: MarginalGain, limit: float) -> bool:
-    """Whether it brought less than `limit`, as far as one can be sure; other programs' doing is nobody's."""
+    """Whether it surely brought less than `limit`; what other programs did counts against no run."""
     certainly = gain.elsewhere is None and gain.high is not None and gain.high < limit
     return certainly or (gain.verdict in CONCLUSIVE and gain.gain is not None and gain.gain < limit)
 

@@ -167,7 +167,7 @@ def _newest(folder: Path) -> list[Path]:
 
 
 def _cleaned(value: Any) -> Any:
-    """`value` with every text in it made harmless: these files were written by foreign code's neighbours."""
+    """`value` with every text in it made harmless: foreign code may have written these files."""
     match value:
         case str():
             return clean(value, 400)
@@ -245,7 +245,7 @@ def _entries(event: journal.FleetEvent, rules: dict[str, str]) -> Iterator[Audit
 
 
 def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
-    """What nobody asked for here, and how attempts ended: without it one does not understand what people did then."""
+    """What happened unasked, and how attempts ended: it explains what people did next."""
     match event:
         case journal.DutyFailureSeen():
             yield AuditEntry(t=event.t, what="failed", detail=clean(f"{event.duty}: {event.why}", NOTE_CHARS))
@@ -349,7 +349,7 @@ def _refused(run: RunDir, why: str, against: str) -> Adoptable:
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of what bears the name; None where nothing does."""
+    """Bytes of the file; None where there is none."""
     with suppress(OSError):
         return path.lstat().st_size
     return None

@@ -383,7 +383,7 @@ async def _serve(root: Path, link: socket.socket, moment: float) -> None:
 
 
 def main() -> int:
-    """Show until the client is gone."""
+    """Serve until the client hangs up."""
     parser = argparse.ArgumentParser(prog="mission_tui.supervisor.readonly.replay")
     parser.add_argument("--runs-dir", type=Path, required=True)
     parser.add_argument("--fd", type=int, required=True)

@@ -208,7 +208,7 @@ async def _serve(root: Path, link: socket.socket) -> None:
 
 
 def main() -> int:
-    """Look on until the client is gone."""
+    """Serve until the client hangs up."""
     parser = argparse.ArgumentParser(prog="mission_tui.supervisor.readonly.server")
     parser.add_argument("--runs-dir", type=Path, required=True)
     parser.add_argument("--fd", type=int, required=True)

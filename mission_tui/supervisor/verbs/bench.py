@@ -3,8 +3,8 @@
 They are ordinary supervised runs in a group, so that a screen shows them and a person can stop them. Whoever asked has
 to stay: when that client hangs up, the run that is under way is ended and all are removed. What a bench measured is
 said, and nothing is left of it. A tune journals each probe as it comes, and the next one goes on there; what is probed
-next is `fleet.tuning`'s to say, of the journal alone. To tune a fleet, runs of one preset join one by one, until the
-last one no longer paid; what each brings is judged as for any run that joins.
+next is decided by `fleet.tuning`, from the journal alone. To tune a fleet, runs of one preset join one by one, until
+the last one no longer paid; what each brings is judged as for any run that joins.
 """
 
 from __future__ import annotations

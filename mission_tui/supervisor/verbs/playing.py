@@ -79,7 +79,7 @@ async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | E
 
 
 async def _shown(request: Evaluate, subject: Subject, canvas: Canvas) -> AsyncGenerator[Progress | Evaluated]:
-    """Pictures of one episode as they are drawn, and how it ended. The process ends with whoever looks."""
+    """Pictures of one episode as they are drawn, and how it ended. The process ends with its client."""
     words = ["--checkpoint", subject.checkpoint, "--seed", str(request.seed), "--policy", request.policy]
     words += ["--canvas", msgspec.json.encode(canvas).decode(), *(() if request.deterministic else ("--stochastic",))]
     task = subject.task("mission_tui.trainer.playing.show", str(subject.run.path), *words, attended=True)
@@ -151,7 +151,7 @@ def _spread(subject: Subject, many: int) -> list[str]:
 
 
 class _PlayerConnection(Struct, eq=False):
-    """What one connection watches. `left`: nobody does any more, and what is being started for it must end."""
+    """What one connection watches. `left`: it is gone, and what is being started for it must end."""
 
     run: str
     process: AskedProcess | None = None

@@ -149,7 +149,7 @@ class CommandThreads:
 
 
 def is_watched(spec: Spec) -> bool:
-    """Whether the advice would mean anything: it is a command that starts Python, and nobody switched the rule off."""
+    """Whether the advice would help: the command starts Python, and the rule is not switched off."""
     return is_python(spec.run.command or ()) and acts(spec.keep.health, thread_contention.ID) != "off"
 
 
@@ -205,7 +205,7 @@ class IdleGpus:
 
 
 def faster_on_cpu(core: Core, spec: Spec) -> str:
-    """The sentence of whoever has measured so on this machine, for such a net; "" where nobody has."""
+    """The sentence of a measurement on this machine by which such a net is faster on the CPU; "" without one."""
     wanted = {name: value for name, value in task_of(spec).items() if name != "run.device"}
     wanted |= {"host": socket.gethostname()}
     speeds = next((it.speeds for it in all_kept(core.root) if wanted.items() <= it.of.items()), None)

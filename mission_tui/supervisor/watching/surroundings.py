@@ -218,7 +218,7 @@ class OtherRoots:
         self._beats = self._beats + 1 if attended else 0
 
     def _note_ends(self, live: int) -> None:
-        """Which runs ended last, where that changed: who looks at another runs root is told of it."""
+        """Which runs ended last, where that changed: screens of another runs root say so."""
         store = self._runs.store
         over = tuple(store.run_ids()[live : live + MOST_ENDS])
         if over == self._over or (self._noting is not None and not self._noting.done()):

@@ -248,6 +248,6 @@ _OTHERS = "'auto' or 'cpu'"
 
 
 def _visible() -> str:
-    """By what torch sees fewer devices than there are, or none of them; empty where nobody has set it."""
+    """The variable by which torch sees fewer devices than there are; empty where none is set."""
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     return "" if value is None else f" with CUDA_VISIBLE_DEVICES={value!r}"

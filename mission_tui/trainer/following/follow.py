@@ -271,7 +271,7 @@ class Follower:
         return self._rows
 
     def _connected(self) -> Telemetry | None:
-        """The line to whichever supervisor there is; None where nobody left an order that names it."""
+        """The line to the supervisor that there is now; None where no order names it."""
         try:
             order = read_launch(self._files.launch)
         except (DamagedError, OSError):
@@ -333,7 +333,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _alone(folder: Path, *, wait: bool) -> bool:
-    """Whether nobody else follows the attempt, for as long as this process lives."""
+    """Whether this process alone follows the attempt; it then does so as long as it lives."""
     descriptor = open_folder(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

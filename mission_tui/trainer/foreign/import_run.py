@@ -301,7 +301,7 @@ def _records_of(
     checkpoint: str | None,
     written_t: float,
 ) -> list[metrics.MetricRecord]:
-    """All records in order, numbered by nobody yet. Times that no log said are `written_t`; none goes back."""
+    """All records in order, without numbers yet. Times that no log said are `written_t`; none goes back."""
     last = rows[-1]
     between: list[metrics.UpdateDone | metrics.EvaluationDone] = [*rows, *played]
     between.sort(key=lambda it: (it.update, isinstance(it, metrics.EvaluationDone)))

@@ -88,7 +88,7 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 def _serve(parsed: argparse.Namespace, say: Say) -> None:
-    """Play what is asked for. What cannot be played ends the process; whoever asked starts another."""
+    """Play what is asked for. What cannot be played ends the process; the supervisor starts another."""
     parsed.cpu_before_s = 0.0
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=_Request)

@@ -233,7 +233,7 @@ def _bytes(tree: Any) -> int:
 
 
 def _check_finite(boundary: Boundary) -> None:
-    """Whoever goes on from a checkpoint trusts it: what is spoilt must not get a name, whichever way led here."""
+    """A resume trusts a checkpoint, so numbers that are not finite never become one."""
     for tensors in (boundary.parameters, boundary.moments):
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):

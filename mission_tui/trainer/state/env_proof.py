@@ -177,7 +177,7 @@ class _Future:
 
 
 def _lived(subject: Any, chooser: np.random.Generator) -> _Future:
-    """Some episodes if they are short, at least so many steps if not; then a beginning that nobody waited for."""
+    """Some episodes if they are short, at least so many steps if not; then a beginning after a reset in mid-episode."""
     future, until, episodes = _Future(), time.monotonic() + BUDGET_S, 0
     for step in range(_MOST_STEPS):
         long_enough = step >= _FEWEST_STEPS and (episodes >= _EPISODES or time.monotonic() > until)

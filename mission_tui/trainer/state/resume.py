@@ -59,7 +59,7 @@ def facts_of(
     versions: dict[str, str],
     machine: dict[str, str],
 ) -> Facts:
-    """What a checkpoint says about the circumstances it was made under, as JSON values; None is what nobody knows."""
+    """What a checkpoint says about the circumstances it was made under, as JSON values; None is unknown."""
     return {
         "spec": spec_facts(spec),
         "seed": seed,

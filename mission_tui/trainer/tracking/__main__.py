@@ -122,7 +122,7 @@ class Forwarding:
 
 
 def read_state(run_dir: RunDir, tracker: str) -> TrackState | None:
-    """How far it came; None where nobody passed it on, or where that cannot be read."""
+    """How far it came; None where it was not passed on yet, or where that cannot be read."""
     with suppress(DamagedError, OSError):
         return read_json(run_dir.track(tracker), TrackState)
     return None

@@ -138,7 +138,7 @@ class WorkerStderr:
         return self._kept.get(reader, b"").decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Stop listening; whoever still holds the other end of a pipe talks to nobody."""
+        """Stop listening, also to a process that still holds the other end of a pipe."""
         if self._poll.closed:
             return
         os.eventfd_write(self._wake, 1)

@@ -174,7 +174,7 @@ class WorkerPool:
         return answers
 
     def interrupted(self) -> None:
-        """Answers were left unread: nobody can be asked any more."""
+        """Answers were left unread: no worker can be asked anything more."""
         self._broken = EnvError("waiting for the env workers was interrupted")
 
     def close(self) -> None:
@@ -402,6 +402,6 @@ class WorkersVecEnv(VecEnv):
         return answers if own is None else [*answers, own]
 
     def _settle(self) -> None:
-        """Nothing is under way after this: a step that nobody waited for is waited for."""
+        """Nothing is under way after this: a step that was begun is waited for."""
         if self._pending:
             self.step_wait()

@@ -49,7 +49,7 @@ def key_metrics(view: RunView, width: int) -> list[Part]:
 
 
 def column_title(tag: str) -> str:
-    """The shortest name that is still told from others, for a column of a table."""
+    """The shortest name that is no other metric's, for a column of a table."""
     return _COLUMNS.get(tag) or next((name for name, known in _VITALS if known == tag), tag.rpartition("/")[2])
 
 

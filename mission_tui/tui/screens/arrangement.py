@@ -118,7 +118,7 @@ class ListAndDetail(SplitContainer):
         yield Detail()
 
     def lay_out(self, shared: Arrangement, rows: int) -> None:
-        """As `shared` has it of the `rows` of panes, list and detail."""
+        """Share the `rows` of panes, list and detail out as `shared` says."""
         self._room, self._others, self._beside = rows, shared.others, shared.beside
         self.set_class(shared.beside, "-beside")
         if (table := self.query_one(RunTable)).display != shared.listed:
@@ -128,7 +128,7 @@ class ListAndDetail(SplitContainer):
         give_columns(table, None if detail is None else whole - detail)
 
     def split(self) -> Split | None:
-        """Sideways where they stand so."""
+        """Where the border between the two is, sideways where they stand beside each other."""
         table, detail = self.query_one(RunTable), self.query_one(Detail)
         if not (table.display and detail.display):
             return None

@@ -347,7 +347,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         self.redraw()
 
     def action_back(self) -> None:
-        """One layer: what was told of an absence, the filter, the zoom, the marks, the detail; never the program."""
+        """Close one layer: news of an absence, the filter, the zoom, the marks, the detail; never the program."""
         bar = self.query_one(FilterBar)
         if self._app_context.coming_back.close():
             self.redraw()

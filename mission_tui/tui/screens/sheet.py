@@ -92,7 +92,7 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
         self.query_one("#sheet-hint", ScrollLines).redraw()
 
     def refill(self) -> None:
-        """The lines have changed, and perhaps their number."""
+        """Draw the lines anew; there may be more or fewer of them."""
         lines = self.query_one("#sheet-lines", ScrollLines)
         lines.redraw()
         lines.refresh(layout=True)

@@ -293,7 +293,7 @@ class MachinePrices:
 
     @property
     def best(self) -> str | None:
-        """Where all would begin, then where they would be through first; None while nobody has made a price."""
+        """Where all would begin, then where they would be through first; None while no price is known."""
         return best(self.offers)
 
     @property

@@ -82,7 +82,7 @@ def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tupl
 
 
 async def act(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> None:
-    """Ask for `verb`. What comes of it shows in the snapshots, so only acceptance and notes are told."""
+    """Ask for `verb`. What comes of it shows in the snapshots: a toast has only acceptance and notes."""
     ids = tuple(view.id for view in runs)
     late = f"{verb} {names(runs)}{where(runs)}: no answer yet"
     waiting = asyncio.get_running_loop().call_later(LATE_S, app_context.toast, late)

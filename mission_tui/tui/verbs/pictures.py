@@ -85,7 +85,7 @@ async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
 
 async def _save(app_context: AppContext, stem: str, size: tuple[float, float], ground: str, draw: Draw) -> None:
-    """Beside each other, under a name that nothing bears yet. Raises `MissionError` where that cannot be."""
+    """Save the files side by side, under a name that is free. Raises `MissionError` where that cannot be."""
     if os.environ.get(SERVED):
         # Whoever looks from a browser would fill a folder of the machine that serves the screen.
         app_context.toast("this screen is read-only and saves no pictures: take one of the browser's window")

@@ -44,7 +44,7 @@ async def _try_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
 
 def _tried(app_context: AppContext, view: RunView) -> RunView:
-    """The run that is tried, where a branch of its trial is chosen."""
+    """Where a branch is chosen, the run that its trial is of."""
     mark = view.branch_of
     source = None if mark is None or view.trials else app_context.view(mark.of)
     if source is None or mark is None or not source.trials:
@@ -69,7 +69,7 @@ async def _look_at_trial(app_context: AppContext, view: RunView) -> Deed | None:
 
 
 async def _begin_trial(app_context: AppContext, view: RunView, finding: Finding | None, said: str) -> None:
-    """What was typed, begun. A finding that is looked at says from where, whatever is tried."""
+    """Begin the trial that was typed. The finding that is shown says where it branches off, whatever is tried."""
     words, budget, seeds = _options(said)
     about = "" if finding is None else finding.id
     if finding is not None and words == finding.advice_set:

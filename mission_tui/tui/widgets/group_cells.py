@@ -91,7 +91,7 @@ def _health(group: SeedGroup, _now: float, _width: int) -> Part:
 
 
 def _left(group: SeedGroup, now: float, _width: int) -> Part:
-    """Until the last of them is done, which nobody knows while one waits; of a group that is over, since then."""
+    """Time until the last of them is done, unknown while one waits; of a group that is over, the time since."""
     if any(view.state == "queued" for view in group.members):
         return numbers.DASH, colours.INK if group.live else colours.QUIET
     if group.live:

@@ -95,7 +95,7 @@ class MetricList(Lines):
             self.show([*rows, self._span(width)])
 
     def _summary(self, tag: str) -> MetricSummary:
-        """As it was told, and with the newest value, which may have come since."""
+        """The summary from the supervisor, with the newest value, which may have come since."""
         summary = self._summaries.get(tag)
         return _UNKNOWN if summary is None or self._view is None else summary.reaching(_newest(self._view, tag))
 

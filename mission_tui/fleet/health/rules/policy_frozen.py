@@ -192,7 +192,7 @@ class PolicyFrozen(Rule):
 
     @property
     def _lost(self) -> bool:
-        """Whether most of its best is gone, which nobody need wait for trends to see of a policy that does not move."""
+        """Whether most of its best return is gone: of a policy that does not move, that is seen without a trend."""
         share = self.context.returns.share_of_best
         return self.context.returns.filled and share is not None and share < LOST_SHARE and not self._course.near_best
 
