@@ -39,14 +39,13 @@ from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_
 from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, recognize_algorithm
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
-from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.not_finite import NotFinite
 from mission_tui.fleet.health.phrases import for_strangers, without_tables
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.health.settings import Settings, settings_of
-from mission_tui.fleet.health.usual_settings import usual_first
+from mission_tui.fleet.health.usual_settings import LossParts, usual_first
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm

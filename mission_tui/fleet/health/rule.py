@@ -21,7 +21,7 @@ from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.thresholds import Limits
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.health.loss_parts import LossParts
+    from mission_tui.fleet.health.usual_settings import LossParts
 
 _D = TypeVar("_D")
 _S = TypeVar("_S")

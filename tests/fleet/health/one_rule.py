@@ -13,10 +13,10 @@ from msgspec.structs import fields
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import UpdateDone
-from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.health.usual_settings import LossParts
 from mission_tui.fleet.specs.thresholds import Limits
 
 TRACES = Path(__file__).resolve().parents[4] / "shared" / "data" / "traces"

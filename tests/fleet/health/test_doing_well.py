@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext
+from mission_tui.fleet.health.usual_settings import LossParts
 from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.health.rounds import row
 

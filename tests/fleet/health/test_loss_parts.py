@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings
-from mission_tui.fleet.health.loss_parts import LossParts
+from mission_tui.fleet.health.usual_settings import LossParts
 from mission_tui.fleet.specs.thresholds import Limits
 from tests.fleet.health.rounds import row
 from tests.fleet.recorded import update

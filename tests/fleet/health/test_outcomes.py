@@ -13,11 +13,11 @@ from benchmarks.health.trace import TRACES as CONSTRUCTED
 from benchmarks.health.trace import read_trace
 from mission_tui.envs.mission import OUTCOMES
 from mission_tui.fleet.health.episode_endings import Endings, Kind, kind_of
-from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.rule import Row, RuleContext
 from mission_tui.fleet.health.rules.outcomes import Outcomes
 from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.health.usual_settings import LossParts
 from mission_tui.fleet.specs.thresholds import Limits, OutcomesLimits
 from tests.fleet.health.one_rule import ending, sampled_row_of, watch
 

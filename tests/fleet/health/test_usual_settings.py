@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.health.loss_parts import LossParts
 from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.usual_settings import usual_first
+from mission_tui.fleet.health.usual_settings import LossParts, usual_first
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 from tests.fleet.health.rounds import row

@@ -14,9 +14,9 @@ import math
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
-from mission_tui.fleet.health.loss_parts import MOST_ENTROPY_COEF
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
+from mission_tui.fleet.health.usual_settings import MOST_ENTROPY_COEF
 from mission_tui.fleet.windows import Window
 
 BEST_SHARE = 0.9
