@@ -94,15 +94,31 @@ def settings_of(spec: specs.Spec, total_timesteps: int | None = None) -> Setting
     """
     if spec.run.command is not None:
         return Settings(command=spec.run.command, total_timesteps=total_timesteps or spec.run.total_timesteps)
-    plan, ppo, normalize = plan_batch(spec), spec.ppo, spec.env.normalize
-    if (other := specs.other_settings(spec)) is not None:
-        return _settings_of_other(spec, other, total_timesteps)
-    return Settings(
+    normalize, other = spec.env.normalize, specs.other_settings(spec)
+    known = Settings(
         ours=True,
         env_id=spec.env.id,
         shaping=_shaping(spec),
         total_timesteps=total_timesteps or spec.run.total_timesteps,
         rollout=specs.rollout_size(spec),
+        normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
+        normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
+        # On CUDA the trainer multiplies in TF32, and "auto" may be CUDA.
+        reduced_precision=spec.run.device != "cpu",
+        checkpoint_every_s=spec.keep.checkpoint.every_s,
+        n_envs=spec.env.n_envs,
+        vec=spec.env.vec,
+        device=spec.run.device,
+        threads=spec.run.threads,
+        batched=spec.env.id.rpartition(":")[2] == specs.MISSION_GYM and not spec.env.wrappers,
+    )
+    return _with_ppo(known, spec) if other is None else _with_other(known, spec, other)
+
+
+def _with_ppo(known: Settings, spec: specs.Spec) -> Settings:
+    plan, ppo = plan_batch(spec), spec.ppo
+    return replace(
+        known,
         learning_rate=ppo.learning_rate,
         batch_size=plan.batch_size,
         n_epochs=plan.n_epochs,
@@ -114,49 +130,25 @@ def settings_of(spec: specs.Spec, total_timesteps: int | None = None) -> Setting
         vf_coef=ppo.vf_coef,
         gamma=ppo.gamma,
         max_grad_norm=ppo.max_grad_norm,
-        normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
-        normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
         use_sde=ppo.use_sde,
-        # On CUDA the trainer multiplies in TF32, and "auto" may be CUDA.
-        reduced_precision=spec.run.device != "cpu",
         stats_window=ppo.stats_window_size,
-        checkpoint_every_s=spec.keep.checkpoint.every_s,
-        n_envs=spec.env.n_envs,
         n_steps=ppo.n_steps,
-        vec=spec.env.vec,
-        device=spec.run.device,
-        threads=spec.run.threads,
         small_net=ppo.policy == "MlpPolicy" and _weights(ppo) <= SMALL_NET,
-        batched=spec.env.id.rpartition(":")[2] == specs.MISSION_GYM and not spec.env.wrappers,
     )
 
 
-def _settings_of_other(spec: specs.Spec, other: AlgorithmSpec, total_timesteps: int | None) -> Settings:
-    """Of another algorithm: what the rules that fit it ask for. A clip range or epochs it has none."""
-    plan, normalize = plan_batch(spec), spec.env.normalize
-    ent_coef = getattr(other, "ent_coef", None)
-    return Settings(
-        ours=True,
-        env_id=spec.env.id,
-        shaping=_shaping(spec),
-        total_timesteps=total_timesteps or spec.run.total_timesteps,
-        rollout=specs.rollout_size(spec),
+def _with_other(known: Settings, spec: specs.Spec, other: AlgorithmSpec) -> Settings:
+    """With what the rules that fit another algorithm ask for. A clip range or epochs it has none."""
+    plan, ent_coef = plan_batch(spec), getattr(other, "ent_coef", None)
+    return replace(
+        known,
         learning_rate=other.learning_rate,
         batch_size=plan.batch_size,
         gradient_steps=plan.gradient_steps,
         ent_coef=ent_coef if isinstance(ent_coef, float) else None,
         gamma=discount_of(spec),
-        normalize_reward=normalize if isinstance(normalize, bool) else normalize.reward,
-        normalize_obs=normalize if isinstance(normalize, bool) else normalize.obs,
         use_sde=getattr(other, "use_sde", False),
-        reduced_precision=spec.run.device != "cpu",
         stats_window=getattr(other, "stats_window_size", 100),
-        checkpoint_every_s=spec.keep.checkpoint.every_s,
-        n_envs=spec.env.n_envs,
-        vec=spec.env.vec,
-        device=spec.run.device,
-        threads=spec.run.threads,
-        batched=spec.env.id.rpartition(":")[2] == specs.MISSION_GYM and not spec.env.wrappers,
     )
 
 
