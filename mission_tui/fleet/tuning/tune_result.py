@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 from mission_tui.fleet.bench.ratio import Ratio
 from mission_tui.fleet.events.marginal_gain import WORTH, MarginalGain
 from mission_tui.fleet.launch_plan import repeat_seed
-from mission_tui.fleet.specs.spec import EvaluateSpec, LimitsKeep, RestartKeep, Spec
+from mission_tui.fleet.specs.spec import LimitsKeep, Spec
 from mission_tui.fleet.tuning.candidates import label_of
 from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
-from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, probe_spec
 from mission_tui.fleet.tuning.tune_state import Stage, TuneState, tune_state
 
 LOADED_PERCENT = 10.0
@@ -169,14 +169,8 @@ class FleetSizeVerdict(Struct, frozen=True, kw_only=True):
 
 def fleet_run_spec(spec: Spec, number: int, seconds: float) -> Spec:
     """`spec` as the run `number` (from 1) of a fleet that lasts at most so many seconds; each has its own seed."""
-    return structs.replace(
-        spec,
-        run=structs.replace(
-            spec.run, total_timesteps=None, duration_s=seconds, seed=repeat_seed(spec.run.seed, number)
-        ),
-        keep=structs.replace(spec.keep, restart=RestartKeep(), limits=LimitsKeep(group_runs=4096), on_reboot="leave"),
-        evaluate=EvaluateSpec(),
-    )
+    alone = probe_spec(spec, repeat_seed(spec.run.seed, number), seconds)
+    return structs.replace(alone, keep=structs.replace(alone.keep, limits=LimitsKeep(group_runs=4096)))
 
 
 def may_add_run(payoffs: Sequence[MarginalGain]) -> bool:
