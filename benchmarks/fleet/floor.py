@@ -63,7 +63,7 @@ def measured(spec: Spec, measure_s: float) -> Floor:
 
     th.set_num_threads(1)
     arguments = ppo_arguments(spec)
-    policy = build_scratch(arguments, build_vec_env(spec, None).vec, "cpu").policy
+    policy = build_scratch(arguments, build_vec_env(spec, None).vec).policy
     batch = arguments["batch_size"]
     layers = [
         (th.randn(batch, layer.in_features), layer.weight.detach(), th.randn(batch, layer.out_features))

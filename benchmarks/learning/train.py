@@ -154,7 +154,7 @@ def _evaluated(spec: Spec, trained: _Trained) -> tuple[float, ...]:
         assert trained.normalizer is not None
         vec.training, vec.norm_reward = False, False
         restore_normalizer(vec, trained.normalizer, lanes=False)
-    model = build_scratch(ppo_arguments(lanes), vec, "cpu")
+    model = build_scratch(ppo_arguments(lanes), vec)
     put_parameters(model.policy, trained.parameters)
     played = play(model.player(vec, deterministic=True), vec, EPISODES, EVALUATION_SEED, _nobody)
     vec.close()

@@ -69,7 +69,6 @@ async def serve_telemetry(
     on_gone: Callable[[TrainerLink], None],
     *,
     hello_s: float = HELLO_S,
-    limit: int = CONNECTION_LIMIT,
 ) -> Listener:
     """Listen for trainers at `path`.
 
@@ -90,7 +89,7 @@ async def serve_telemetry(
             if ward.link is not None:
                 on_gone(ward.link)
 
-    listener = Listener(path, talk, limit)
+    listener = Listener(path, talk, CONNECTION_LIMIT)
     await listener.open()
     return listener
 

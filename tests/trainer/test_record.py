@@ -152,7 +152,6 @@ ASSERTED = (
     "observation outside of its space; run.env.CUDA_LAUNCH_BLOCKING=1 says in which line"
 )
 TOO_OLD = "The NVIDIA driver on your system is too old (found version 11040)"
-REMEDY = "install a newer driver, or a torch for an older CUDA, or set run.device = 'cpu'"
 UPDATE = ". Please update your GPU driver by downloading and installing a new version from the URL: http://x.example/"
 
 

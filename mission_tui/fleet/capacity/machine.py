@@ -38,6 +38,8 @@ ENVS_A_CORE = 16
 SLOW_HOURS = 24.0
 SPARE_SHARE = 0.02
 """Of all memory, what no run is given that waits for it: estimates err, and a machine without any kills somebody."""
+OBS_FLOATS, ACT_FLOATS = 42, 4
+"""One flattened observation and action of MissionGym: nothing else is known before preflight."""
 _POOL = "envpool:"
 
 
@@ -79,13 +81,11 @@ class Memory(Struct, frozen=True):
 def assess(
     spec: Spec,
     machine: Machine,
-    obs_floats: int = 42,
-    act_floats: int = 4,
     *,
     waits: bool = False,
     seen_bytes: int | None = None,
 ) -> Assessment:
-    """What `machine` lacks for `spec`, given the sizes of one flattened observation and action (default: MissionGym's).
+    """What `machine` lacks for `spec`, with observations and actions as large as MissionGym's.
 
     One that `waits` for memory lacks only what can never be free. `seen_bytes` are the memory that runs like it took.
 
@@ -94,8 +94,8 @@ def assess(
     if spec.run.command is not None:
         # What a command will take is not known, and unknown never counts against a run.
         return Assessment((), (), KEEPER_BYTES if seen_bytes is None else seen_bytes)
-    memory = estimate_memory(spec, obs_floats, act_floats, machine.cores)
-    parameters = policy_parameters(spec, obs_floats, act_floats)
+    memory = estimate_memory(spec, OBS_FLOATS, ACT_FLOATS, machine.cores)
+    parameters = policy_parameters(spec, OBS_FLOATS, ACT_FLOATS)
     hard = (
         *_gpu_lacks(spec, machine),
         *_memory_lacks(spec, machine, memory, seen_bytes, waits=waits),

@@ -38,6 +38,7 @@ WITH_WORKERS = ("split", "workers")
 """The kinds of `env.vec` that start env workers."""
 _NEAR = 2.0
 _FAR = 4.0
+_LARGEST_BATCH = 8192
 _LARGEST_TRIAL = 2**16
 
 
@@ -210,16 +211,16 @@ def nearby_workers(vec: str, n_envs: int, wanted: int) -> tuple[int, ...]:
     return tuple(shares - own for shares in nearby_divisors(n_envs, wanted + own) if shares > own)
 
 
-def choose_batch(buffer: int, target: int, smallest: int = 64, largest: int = 8192) -> BatchChoice:
-    """The divisor of `buffer` nearest to `target` on a log scale, between `smallest` and `largest` transitions.
+def choose_batch(buffer: int, target: int, smallest: int = 64) -> BatchChoice:
+    """The divisor of `buffer` nearest to `target` on a log scale, between `smallest` and 8,192 transitions.
 
     Multiples of 64, then of 32, are preferred as long as one lies within a factor of two of the target; beyond that
     the distance costs more than the alignment gains. Where no divisor lies between the limits the next larger one is
     taken, because tiny minibatches multiply the gradient steps; a buffer below `smallest` is taken whole.
     """
-    aim = min(max(target, smallest), largest)
-    inside = [divisor for divisor in divisors(buffer) if smallest <= divisor <= largest]
-    inside = inside or [next((divisor for divisor in divisors(buffer) if divisor > largest), buffer)]
+    aim = min(max(target, smallest), _LARGEST_BATCH)
+    inside = [divisor for divisor in divisors(buffer) if smallest <= divisor <= _LARGEST_BATCH]
+    inside = inside or [next((divisor for divisor in divisors(buffer) if divisor > _LARGEST_BATCH), buffer)]
     for alignment in (64, 32):
         near = [d for d in inside if d % alignment == 0 and 1 / _NEAR <= d / aim <= _NEAR]
         if near:
@@ -227,7 +228,7 @@ def choose_batch(buffer: int, target: int, smallest: int = 64, largest: int = 81
             reason = f"{best:,} divides {buffer:,}, is a multiple of {alignment} and nearest to {aim:,}"
             return BatchChoice(best, reason)
     best = _nearest(inside, aim)
-    if 1 / _FAR <= best / aim <= _FAR and smallest <= best <= largest:
+    if 1 / _FAR <= best / aim <= _FAR and smallest <= best <= _LARGEST_BATCH:
         return BatchChoice(best, f"{best:,} divides {buffer:,} and is nearest to {aim:,}; no multiple of 32 is near it")
     return BatchChoice(
         best,

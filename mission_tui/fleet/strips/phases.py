@@ -84,8 +84,8 @@ class SpanAccumulator:
 class SpanHistory:
     """A day of one run's phases: nearly as they were for a quarter of an hour, in coarser buckets before."""
 
-    def __init__(self, levels: Sequence[tuple[float, float]] = SPAN_LEVELS) -> None:
-        self._shelves = tuple(_Tier(width, horizon) for width, horizon in levels)
+    def __init__(self) -> None:
+        self._shelves = tuple(_Tier(width, horizon) for width, horizon in SPAN_LEVELS)
         self.until = float("-inf")
         """Where the newest span ends, also one that only coarser levels still have; minus infinity without one."""
 

@@ -259,13 +259,13 @@ def death_of(task: Task, code: int, complaints: StderrTail) -> str:
 class AskedProcess:
     """A process that is `task`, started at once. Raises `TaskError` where that is not possible."""
 
-    def __init__(self, task: Task, idle_s: float = IDLE_S) -> None:
-        self._task, self._idle_s = task, idle_s
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._ended, self._death = False, ""
         self._loop = asyncio.get_running_loop()
         self._code: asyncio.Future[int] = self._loop.create_future()
         self._complaints = StderrTail()
-        self._idle = self._loop.call_later(idle_s, self.end)
+        self._idle = self._loop.call_later(IDLE_S, self.end)
         try:
             self._child = start_task(task, subprocess.PIPE, self._complaints, self._code)
         except TaskError:
@@ -303,7 +303,7 @@ class AskedProcess:
             if (refusal := refusal_in(answer)) is not None:
                 self.end()
                 raise refusal
-            self._idle = self._loop.call_later(self._idle_s, self.end)
+            self._idle = self._loop.call_later(IDLE_S, self.end)
             return answer
 
     async def _answer(self, question: bytes, limit_s: float) -> dict[str, Any]:

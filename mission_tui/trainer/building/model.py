@@ -85,7 +85,7 @@ def build_player(spec: Spec, vec: VecEnv) -> Learner:
     arguments = learner_arguments(spec)
     settings = other_settings(spec)
     if settings is None:
-        return build_scratch(arguments, vec, "cpu", spec.ppo.algo)
+        return build_scratch(arguments, vec, spec.ppo.algo)
     small: dict[str, int] = {"n_steps": 2} if isinstance(settings, OnPolicySpec) else {}
     if isinstance(settings, OffPolicySpec):
         small = {"buffer_size": 2 * vec.num_envs}
@@ -101,12 +101,12 @@ def engine_options(spec: Spec) -> dict[str, Any]:
     return {"engine": engine, **options}
 
 
-def build_scratch(arguments: dict[str, Any], vec: VecEnv, device: str, algo: Algo = "ppo") -> PPO:
+def build_scratch(arguments: dict[str, Any], vec: VecEnv, algo: Algo = "ppo") -> PPO:
     """A PPO for the sake of its policy: it cannot be trained, because its rollout buffer holds two steps."""
     with warnings.catch_warnings():
         # The real minibatch does not divide this buffer, which does not matter here.
         warnings.simplefilter("ignore", UserWarning)
-        return build_ppo({**arguments, "n_steps": 2}, vec, None, device, algo, "stock")
+        return build_ppo({**arguments, "n_steps": 2}, vec, None, "cpu", algo, "stock")
 
 
 def _class(algo: Algo, engine: Engine) -> type[PPO]:
