@@ -1,7 +1,7 @@
 """Whether NVIDIA's driver is here, as NVML itself says: asked of a short process, since a driver call may never return.
 
 No device and no file of the kernel's decides: WSL2, containers and Jetson boards have others than a plain Linux. Files
-tell only why nobody answers. Standard library only.
+tell only why the driver does not answer. Standard library only.
 """
 
 from __future__ import annotations

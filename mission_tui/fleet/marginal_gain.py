@@ -230,8 +230,8 @@ class Records(Struct, frozen=True):
     """What is known besides who was there.
 
     `spans(run, begin, end, most)` are the updates of that time, the first `most` of them or (below 0) the last;
-    `elsewhere(begin, end)` how many cores other programs took then, None where nobody looked. `kept` are cells that
-    will not change any more; whoever looks again hands them on.
+    `elsewhere(begin, end)` how many cores other programs took then, None where it was not sampled. `kept` are cells
+    that will not change any more; whoever looks again hands them on.
     """
 
     spans: Callable[[str, float, float, int], Sequence[Span]]

@@ -193,8 +193,8 @@ Branches = Mapping[tuple[Arm, int], BranchState]
 
 
 def is_over(branches: Branches) -> bool:
-    """Whether nothing more comes: every branch that is there has ended. One that was removed is waited for by nobody,
-    and one that a person parked is.
+    """Whether nothing more comes: every branch that is there has ended. One that was removed is not waited for; one
+    that a person parked is.
     """
     return all(
         branch.state in OVER and not (branch.state == "parked" and isinstance(branch.outcome, Stopped))

@@ -222,7 +222,7 @@ class Link:
         """Say hello on a fresh connection, and wait for the answer. Where one is `greeted`, a shell may say something
         before that, which is passed over.
 
-        Raises `OSError` or `ConnectionLostError` when nobody answers within `hello_s`, or `BUSY_S` if they work.
+        Raises `OSError` or `ConnectionLostError` when no supervisor answers within `hello_s`, or `BUSY_S` if it works.
         """
         begun, (pid, _) = time.monotonic(), peer(connection)
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=RECEIVE_BYTES)

@@ -1,6 +1,6 @@
 """The command line's side of the operator plane: a plain blocking socket, so that a verb pays only for what it uses.
 
-No asyncio here, and the supervisor is started only when nobody answers.
+No asyncio here, and a supervisor is started only when none answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Several machines as one supervisor: their snapshots in one, and each request taken to the machine whose run it names.
 
 A run of another machine is called `gpu1:demo-s1` here, and so are groups: two machines have runs of one name. Times are
-put on this machine's clock. A machine that is lost keeps its runs, each with the moment since which nobody heard of
-it, refuses at once what is asked of it, and comes back by itself. What names no run is asked of the machine that the
-caller says (`HostFleet.at`), else of the first.
+put on this machine's clock. A machine that is lost keeps its runs, each with the moment when it was last heard of,
+refuses at once what is asked of it, and comes back by itself. What names no run is asked of the machine that the caller
+says (`HostFleet.at`), else of the first.
 """
 
 from __future__ import annotations

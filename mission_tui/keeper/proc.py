@@ -80,7 +80,8 @@ def pidfd_inode(pid: int) -> int | None:
 
 
 def oom_kills(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int | None:
-    """How many processes of this control group the kernel has killed for memory so far; None where nobody counts.
+    """How many processes of this control group the kernel has killed for memory so far; None where the kernel does not
+    count.
 
     Version 1 of control groups counts them too, since Linux 4.13.
     """

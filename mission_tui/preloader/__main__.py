@@ -1,4 +1,5 @@
-"""``run_module.py mission_tui.preloader DESCRIPTOR ROOT PADDING``: load, say so, fork keepers until nobody wants any.
+"""``run_module.py mission_tui.preloader DESCRIPTOR ROOT PADDING``: load, say so, fork keepers as long as they are asked
+for.
 
 Each message on the socket DESCRIPTOR asks for one fork, and comes with a pipe and the fork's standard streams. The
 answer is `{"pid": ...}`; the fork does nothing until a byte comes through the pipe, and ends if it is closed without.

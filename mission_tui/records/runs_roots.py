@@ -1,5 +1,5 @@
 """Runs roots: who owns one, who else may write there, and whether its file system keeps locks; and which roots this
-user has used, with how many runs ended there since the user last looked, for whoever looks at another.
+user has used, with how many runs ended there since the user last looked, for a screen of another root.
 
 Runs, nonces and the lock lie there, so whoever may write there may act for us.
 
@@ -44,7 +44,7 @@ def check_private(root: Path) -> None:
     """Raise `UsageError` when somebody else owns `root` or its `.supervisor`, may write there, or put a link there.
 
     A group of yours alone may write; a superuser may use what somebody else owns, as in a container. What is not there
-    yet is nobody's.
+    yet belongs to no one else.
     """
     for folder, may_be_link in ((root, True), (root / ".supervisor", False)):
         try:

@@ -176,7 +176,7 @@ def all_kept(root: Path) -> list[DevicesMeasured]:
 def measuring_alone(root: Path, of: Mapping[str, str], within_s: float) -> Iterator[None]:
     """Wait for whoever is measuring the same, `within_s` at most, and have others wait meanwhile.
 
-    The kernel lets go of what a process held that was killed. Where nothing can be locked nobody waits.
+    The kernel lets go of what a process held that was killed. Where nothing can be locked there is no waiting.
     """
     descriptor = None
     try:

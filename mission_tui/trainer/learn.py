@@ -2,7 +2,7 @@
 
 At a boundary orders are obeyed and checkpoints taken. A stop is honoured within one environment step or one minibatch
 too: the unfinished rollout or update is dropped, and the boundary before it stands. Settings that a person changes
-meanwhile are taken over there, and never half: whoever asks has had them judged; what does not fit all the same is
+meanwhile are taken over there, and never half: who sends it has had them judged; what does not fit all the same is
 complained of, and training goes on as it was.
 """
 

@@ -59,7 +59,7 @@ class WrongDirectoryError(MissionError):
 def check_lease(environ: Mapping[str, str], lease: Path) -> None:
     """Raise `WrongDirectoryError` unless the lease that the keeper passed on, if one did, is the file `lease`.
 
-    Comes before anything is written: whoever was started with another directory's words trains nothing here.
+    Comes before anything is written: a process that was started with another directory's words trains nothing here.
     """
     descriptor = environ.get("MISSION_TUI_LEASE_FD", "")
     if not descriptor.isdigit():

@@ -1,7 +1,7 @@
 """The time that this process lived through: monotonic seconds without those for which SIGSTOP held it; and what a run
 may spend of it, or of environment steps, to within one update.
 
-The kernel tells nobody how long a process was stopped. So a thread looks at the clock four times a second: a gap that
+The kernel does not tell how long a process was stopped. So a thread looks at the clock four times a second: a gap that
 ends with a SIGCONT was a stop, one without is a busy machine and counts. SIGCONT is blocked and only looked at, which
 keeps it from interrupting anything; it lets a process go on all the same.
 """

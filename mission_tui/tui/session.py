@@ -157,7 +157,7 @@ async def _see_it_play(app: MissionApp, pilot: Pilot[object]) -> None:
 
 async def _measured(app: MissionApp) -> None:
     """Have meters that were read for this picture: a screen's first snapshot says what is known, which may be nothing
-    of a GPU that nobody has asked yet.
+    of a GPU that was not asked yet.
     """
     with suppress(MissionError):  # what is wrong with the supervisor is on the screen
         app.arrived((await app.app_context.ask(lambda id_: GetSnapshot(id=id_))).snapshot)

@@ -82,8 +82,8 @@ def noise_of(*drifts: Sequence[float]) -> float:
 
 
 def ratio_of(rates: Sequence[float], against: Sequence[float], *, paired: bool, noise: float = 0.0) -> Ratio:
-    """What steps per second `rates` say beside `against`, all above 0; `paired`: each was run beside its like. `noise`
-    is the least variance that logarithms of their ratios are believed to have.
+    """What steps per second `rates` say beside `against`, all above 0; `paired`: each was run beside the one it is
+    compared with. `noise` is the least variance that logarithms of their ratios are believed to have.
 
     Same: the interval contains 1 or lies within 5 % of it. Slower (faster): it lies below (above) 1, and the ratio is
     more than 5 % away. Else no verdict, and none where there are not two repeats of both.

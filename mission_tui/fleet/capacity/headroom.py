@@ -1,11 +1,11 @@
 """What the machine can still give to a queued run within the limits of all runs together, and which GPU the run trains
 on.
 
-The limits (memory, GPU memory, cores, number of runs) stand in `limits.toml`, of the user and of whoever looks after
-the machine. The tighter of two files holds; what is absent is not limited.
+The limits (memory, GPU memory, cores, number of runs) stand in `limits.toml`, the user's and the administrator's. The
+tighter of two files holds; what is absent is not limited.
 
 The GPU is the one that the run's spec and its shell name, else the calmest of those with room for it. Free memory is
-what nobody holds and no run was promised. What is not known never counts against a GPU.
+what no process holds and no run was promised. What is not known never counts against a GPU.
 """
 
 from __future__ import annotations

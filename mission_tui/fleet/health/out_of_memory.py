@@ -34,7 +34,7 @@ def out_of_memory(
 ) -> Finding | None:
     """The finding about an attempt that ended so at unix time `t` after `update` updates; None of any other end.
 
-    `held_bytes` is the most memory that it was seen to hold, 0 where nobody looked.
+    `held_bytes` is the most memory that it was seen to hold, 0 where it was not looked at.
     """
     if not isinstance(outcome, Failed):
         return None

@@ -137,7 +137,7 @@ class Returns:
     """Takes in the mean return after each update.
 
     `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
-    episodes of this attempt alone, and true where nobody knows how many have ended; `warm` is whether trends may be
+    episodes of this attempt alone, and true where it is not known how many have ended; `warm` is whether trends may be
     judged: the warm-up is over and the window filled. `low` and `high` are the 5 and the 95 % quantile of all returns,
     0 before the first. `sampled` and `lengths` are the returns and lengths of those episodes that ended in the row that
     is judged and were sampled, `newest` the newest of them in all.
@@ -226,7 +226,7 @@ class Returns:
         """The standard error of the mean return.
 
         Neighbours share most of their episodes, so that they differ by less: by the error x sqrt(2 x the share that is
-        new). Where nobody knows that share they are taken to have nothing in common.
+        new). Where that share is not known they are taken to have nothing in common.
         """
         if self._error is None:
             self._error = self.noise / math.sqrt(2.0 * self._share_new)

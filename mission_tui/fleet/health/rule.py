@@ -35,7 +35,7 @@ class Row(Struct, frozen=True):
     """One update as rules read it: numbers by tag, NaN and infinities included; how many episodes ended; seconds.
 
     `t` is unix time and 0 where it is not known; so are seconds and steps per second that were not measured. `env_s`
-    are the seconds of the rollout in which environments were stepped, None where nobody timed those apart. Rules keep
+    are the seconds of the rollout in which environments were stepped, None where those were not timed apart. Rules keep
     rows, so what is large is not here: episodes' returns and lengths are with the `Returns`, of the newest row alone.
     """
 

@@ -58,7 +58,7 @@ def classify(
 ) -> Outcome:
     """The outcome of an attempt from the trainer's `end` record, the keeper's exit facts and what was asked of it.
 
-    `last_checkpoint` is the newest verified one. Without exit facts and end record nobody saw the end: `Lost`.
+    `last_checkpoint` is the newest verified one. Without exit facts and end record the end was not seen: `Lost`.
     `by_exit`: it was a command, of which nothing but its exit says how it ended.
     """
     if by_exit:

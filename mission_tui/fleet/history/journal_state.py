@@ -69,12 +69,11 @@ class JournalState(Struct):
 
     `due` are the findings of the attempt that may still be acted on: they opened, or became worse, while nobody had
     marked them. `restarts` counts the attempts in a row that nobody asked for, `short_attempts` those in a row that
-    died young; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
+    soon died; `gave_up` says why there will be no further one. `acted` is what was done about which finding at which
     severity, so that it is never done twice. `changes` is what the attempt was resumed with, `sets` what was set while
-    it trained; `note` is the newest. `after` are the runs that it waits for to begin; `priority` is None until
-    somebody changes the spec's. `peak` is that of the newest attempt that trained and ended. `duties` are those that
-    failed for the
-    newest attempt, by name, and `failures` the numbers of its trainer's records that were journaled.
+    it trained; `note` is the newest. `after` are the runs that it waits for to begin; `priority` is None until somebody
+    changes the spec's. `peak` is that of the newest attempt that trained and ended. `duties` are those that failed for
+    the newest attempt, by name, and `failures` the numbers of its trainer's records that were journaled.
 
     `started_t` is as the clock shows it now: `stepped_s` is by how much it was set since.
 

@@ -242,8 +242,8 @@ class Columns:
     def speeds(self, begin: float, end: float, most: int) -> list[tuple[float, float, float]]:
         """Of rows with `begin` < t <= `end` (unix s): t, the seconds that the update took, and its steps per second.
 
-        Of more than `most` the first ones, below 0 the last. Whoever does not say how long updates take gets the time
-        since the row before.
+        Of more than `most` the first ones, below 0 the last. Where a trainer does not report how long updates take, it
+        is the time since the row before.
         """
         first, last = bisect_right(self._t, begin), bisect_right(self._t, end)
         first, last = (first, min(last, first + most)) if most >= 0 else (max(first, last + most), last)

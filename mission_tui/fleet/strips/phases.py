@@ -3,7 +3,7 @@ kept as spans in a bounded memory.
 
 A phase that is said may be overtaken by the next one or come late; a row tells when its rollout and its update began
 and ended, to the millisecond and for every update. So what was said holds until a row covers it. Times are unix
-seconds, the trainer's own. While nobody can know (the link is lost, the processes stand still) there is no span.
+seconds, the trainer's own. While it cannot be known (the link is lost, the processes stand still) there is no span.
 
 Short spans are put together in buckets, coarser with age. In a bucket where a phase comes more than once, what belongs
 to one phase is put side by side, in order of its first coming, and what is left over stays a gap at its end. So each

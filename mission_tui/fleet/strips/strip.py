@@ -3,7 +3,7 @@ least, mean and most of a value over every stretch, thinned with age without los
 
 A mean alone hides PPO's bursts and a peak alone makes them look like the rule, so both stay at every age. Times of a
 cell are seconds on whatever clock the caller has, of a strip unix seconds; a cell at `t` covers `[t, t + width)`. A
-stretch that nobody watched has no cell and no span, so that a gap is a gap and never a zero.
+stretch that was not watched has no cell and no span, so that a gap is a gap and never a zero.
 """
 
 from __future__ import annotations
@@ -250,9 +250,9 @@ class StateInterval(Struct, frozen=True, array_like=True):
 class Lane(Struct, frozen=True, kw_only=True):
     """One run's phases, oldest first, none overlapping the next.
 
-    `gpu`: the UUID of the GPU that it trains on; empty where it trains on none, or nobody knows. `steps`: the timesteps
-    that it did between the strip's ends; None where that is not at hand. `stands` say what became of it where it has no
-    phase, or what its trainer was not heard to say.
+    `gpu`: the UUID of the GPU that it trains on; empty where it trains on none, or that is not known. `steps`: the
+    timesteps that it did between the strip's ends; None where that is not at hand. `stands` say what became of it where
+    it has no phase, or what its trainer was not heard to say.
     """
 
     run: str

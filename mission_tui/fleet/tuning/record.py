@@ -47,8 +47,8 @@ class TunePlan(Struct, frozen=True, kw_only=True):
 def in_order(knobs: tuple[Knob, ...], rollout_share: float | None) -> tuple[Knob, ...]:
     """The knobs in the order in which they are tried, if rollouts take this share of the preset's time.
 
-    Whoever steps the environments touches rollouts alone and can bring no more than their share, so where learning
-    takes longer, what makes that faster comes first: a budget is spent where something can be had for it.
+    How environments are stepped changes rollouts alone and can bring no more than their share, so where learning takes
+    longer, what makes that faster comes first: a budget is spent where something can be had for it.
     """
     if rollout_share is None or rollout_share >= HALF or "vec" not in knobs:
         return knobs

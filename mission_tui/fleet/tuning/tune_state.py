@@ -74,7 +74,7 @@ Field = tuple[tuple[Candidate, ...], tuple[Refused, ...]]
 def tune_state(begun: TuneBegun, done: Sequence[ProbeDone], kept: dict[object, Field] | None = None) -> TuneState:
     """Where the tune that `begun` stands after the probes `done`, which a course asked for one after another.
 
-    `kept` are candidates that will not change any more; whoever asks again about the same tune hands it on.
+    `kept` are candidates that will not change any more; a later call about the same tune hands it on.
     """
     return _Fold(begun, done, {} if kept is None else kept).state()
 

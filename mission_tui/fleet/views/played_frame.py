@@ -74,8 +74,8 @@ _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
 def is_sound(found: PixelPicture) -> bool:
-    """Whether it is a PNG of the size that it says, and of one that a terminal can be given. Its data are checked by
-    whoever draws it.
+    """Whether it is a PNG of the size that it says, and of one that a terminal can be given. What draws it checks its
+    data.
     """
     sides = (found.width, found.height)
     if max(len(found.png), len(found.sixels)) > MOST_PNG_BYTES or not all(0 < side <= _MOST_PIXELS for side in sides):

@@ -216,7 +216,7 @@ def newest_intact(checkpoints: Path) -> tuple[Manifest | None, tuple[DamagedChec
 
 
 def newest_undamaged(checkpoints: Path) -> Manifest | None:
-    """The newest checkpoint, None if there is none: for whoever must not take an older one for it.
+    """The newest checkpoint, None if there is none: for what must not take an older one for it.
 
     Raises `CheckpointError` where it does not verify, naming the newest that does, and `StorageError`.
     """

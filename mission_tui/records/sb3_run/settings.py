@@ -45,7 +45,7 @@ class FoundSettings(Struct, frozen=True):
 
 
 def find_settings(folder: Sb3Folder, updates: Sequence[UpdateDone], *, zips: bool, env: bool = True) -> FoundSettings:
-    """The settings; with `zips` models are asked too, without `env` nobody for the environment.
+    """The settings; with `zips` models are asked too, without `env` the environment is not looked for.
 
     Raises `PresetError` naming the file that cannot be used, and for a folder that does not say on which environment
     it was trained.

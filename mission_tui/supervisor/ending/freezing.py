@@ -27,8 +27,8 @@ ROUND_S = 0.02
 async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
     """Stop every process of the run and journal how they stand; None when it ended or was thawed meanwhile.
 
-    A process that forks while it is stopped is met in the next round: there are rounds until nobody runs, for two
-    seconds. Whoever runs even then (it hangs in the kernel, and stops when it leaves it) is named.
+    A process that forks while it is stopped is met in the next round: there are rounds until no process runs, for two
+    seconds. A process that runs even then (it hangs in the kernel, and stops when it leaves it) is named.
     """
     run.freeze()
     deadline = time.monotonic() + SETTLE_S

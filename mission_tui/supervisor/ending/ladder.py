@@ -1,8 +1,8 @@
 """Ending a run from here: ask the trainer, then its keeper; climb the ladder ourselves only when the keeper is gone.
 
 The keeper carries out the ladder and records it; each step has a timeout, its grace. What was asked before a supervisor
-or a keeper died is carried on by whoever is left. The run's launcher knows whom to signal, or what to ask of its
-engine. Whom even SIGKILL does not end is shown with pid, state and wait channel until it is gone.
+or a keeper died is carried on by the process that is left. The run's launcher knows whom to signal, or what to ask of
+its engine. Whom even SIGKILL does not end is shown with pid, state and wait channel until it is gone.
 """
 
 from __future__ import annotations

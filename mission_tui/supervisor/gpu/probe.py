@@ -1,7 +1,7 @@
 """The one process that loads NVML: looks at every GPU 20 times a second and prints a JSON line of them four times.
 
-A driver call may never return, so this runs apart and can be killed and abandoned; it ends when nobody reads its lines.
-What the driver prints goes nowhere: the lines have a descriptor of their own. Whatever ends it is its last line.
+A driver call may never return, so this runs apart and can be killed and abandoned; it ends when its lines are read no
+more. What the driver prints goes nowhere: the lines have a descriptor of their own. Whatever ends it is its last line.
 It measures what it costs itself, and looks less often where it would take more than 2 % of a core.
 """
 

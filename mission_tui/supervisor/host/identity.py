@@ -67,7 +67,7 @@ class Process(Struct, frozen=True):
         return _send(self.fd, number, 0)
 
     def send_to_group(self, number: signal.Signals) -> bool:
-        """Send `number` to the process group this process leads; False when nobody is left in it.
+        """Send `number` to the process group this process leads; False when no process is left in it.
 
         Before Linux 6.9 the group number is used, which the kernel cannot have given away while the leader lives.
         """

@@ -1,7 +1,7 @@
 """Who holds a run's lease, as the kernel tells it: the lock itself, not a number that somebody wrote into a file.
 
 A copy of a run directory has the files of the original, so `identity.json` proves nothing there; the copy's `lease` is
-another file, and nobody of the original holds that. Read when a process is taken for one of a run, never on a beat.
+another file, and no process of the original holds that. Read when a process is taken for one of a run, never on a beat.
 """
 
 from __future__ import annotations

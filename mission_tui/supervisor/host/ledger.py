@@ -151,8 +151,8 @@ class Ledger:
         return False
 
     def _files(self) -> Iterator[Path]:
-        """The files of other supervisors, at most so many, of which as many of each user as of any other: who fills the
-        folder hides nobody else's. Ours come first.
+        """The files of other supervisors, at most so many, of which as many of each user as of any other: a user who
+        fills the folder hides no other's. Ours come first.
         """
         if self._folder is None:
             return

@@ -1,4 +1,4 @@
-"""The supervisor's own cores, niceness, `ulimit`s and umask: the same ones, whoever's shell has started it.
+"""The supervisor's own cores, niceness, `ulimit`s and umask: the same ones, whichever shell has started it.
 
 Runs have those of the shells that launch them. What this process was started with and cannot get rid of (a hard limit
 that was lowered, niceness where it may not be taken back) bounds them all, and each launch that it makes poorer says

@@ -170,7 +170,7 @@ _YES, _ASK_AGAIN, _REMEMBERED = -1, 15, 4096
 
 
 def vram_of(pid: int, held: Mapping[int, int | None]) -> int | None:
-    """Bytes of GPU memory that the process holds, None where nobody tells.
+    """Bytes of GPU memory that the process holds, None where the driver does not tell.
 
     In a container the driver may name processes by their numbers outside of it: one without the device is another.
     """
@@ -229,7 +229,7 @@ Members = Iterable[tuple[Process, procfs.Stat]]
 class StopStatus(Struct, frozen=True):
     """How a run's processes stand: how many are stopped, which run, what all hold; `gpu`: one of them holds a GPU.
 
-    Bytes are None where nobody tells them.
+    Bytes are None where they are not known.
     """
 
     stopped: int

@@ -103,7 +103,7 @@ class Task(Struct, frozen=True):
     """What to start: the words of `as_module` with the caller's interpreter, folder, environment and `limits`.
 
     While it works, the directory of the run that it is `about` must stay where it is. One that is `attended` is of use
-    only to whoever listens, and ends with them.
+    only to its client, and ends with it.
     """
 
     argv: Sequence[str]
@@ -123,7 +123,7 @@ _working: dict[asyncio.Task[None], Task] = {}
 async def run_task(task: Task, limit_s: float | None = None) -> AsyncGenerator[_Said]:
     """The objects the process prints, as they come. Raises `TaskError` when it fails or passes `limit_s`.
 
-    Whoever stops listening leaves the process to finish its work, unless it is `attended`.
+    When the client leaves, the process finishes its work, unless it is `attended`.
     """
     heard: asyncio.Queue[_Said | TaskError | None] = asyncio.Queue()
     work = asyncio.create_task(_carry_out(task, limit_s, heard))

@@ -109,7 +109,7 @@ class Keepers:
         return False
 
     def find(self, run: RunDir, attempt: int) -> FoundProcesses:
-        """Who of `attempt` lives, by `identity.json` and the lease; a damaged identity identifies nobody.
+        """Who of `attempt` lives, by `identity.json` and the lease; a damaged identity identifies no process.
 
         The caller closes the held processes.
         """

@@ -1,4 +1,5 @@
-"""The order of an attempt: which program it is, in which folder, with which variables and limits, whoever starts it.
+"""The order of an attempt: which program it is, in which folder, with which variables and limits, whichever launcher
+starts it.
 
 `MISSION_TUI_TRAINER` (a module name, or the path of a script) names the program started as trainer, for trainers that
 speak the messages of `ipc/telemetry_messages.py`; without it that is `mission_tui.trainer`. `MISSION_TUI_ROAD=mailbox`

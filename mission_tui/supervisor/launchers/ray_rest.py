@@ -48,7 +48,7 @@ NEVER_PLACED = (
 
 class RayError(MissionError):
     """Ray could not be asked, or refused; `sent` tells whether it may have been carried out all the same, `unreached`
-    whether nobody was asked, so that it may be carried out later.
+    whether it was never sent, so that it may be carried out later.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Rebuilding the fleet from disk: every run directory is read again, and whoever still lives is watched again.
+"""Rebuilding the fleet from disk: every run directory is read again, and living processes are watched again.
 
 Nothing found there is fatal. What is damaged is shown as damaged, once in the journal of its run, and whatever can be
 concluded from the other files is.

@@ -1,8 +1,8 @@
 """New runs: whether they may be made at all, and how they are made and started together, all of them or none.
 
 What can never begin is refused, what merely has to wait is not, unless its preset says `keep.limits.queue = false`. A
-new run has a name and an id that nobody has, and a seed: one that nobody gave is drawn before it is made, so that it is
-on record and the run can be repeated.
+new run has a name and an id that nobody has, and a seed: one that was not given is drawn before it is made, so that it
+is on record and the run can be repeated.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _unmake(runs: Runs, made: Sequence[_CreatedRun]) -> None:
 def with_seed(spec: Spec, *, anew: bool = False) -> Spec:
     """The spec with a seed: its own, or one drawn here if it has none or a fresh one is wanted `anew`.
 
-    A command is told a seed only if somebody gave one: nobody knows whether it would use it.
+    A command is told a seed only if somebody gave one: it is not known whether it would use it.
     """
     if spec.run.command is not None or (spec.run.seed is not None and not anew):
         return spec

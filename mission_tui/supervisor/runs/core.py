@@ -106,7 +106,7 @@ class Core(Runs):
 
     def submit(self, run: LiveRun, order: LaunchOrder) -> None:
         """Have the run's launcher carry the written order out. Raises `MissionError`, also for an order that is not the
-        one that was sealed. Whoever of an earlier attempt still lives somewhere is fenced off first.
+        one that was sealed. A trainer of an earlier attempt that still lives somewhere is fenced off first.
         """
         if why := self.seals.check(run.dir, order.attempt).foreign:
             raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {why}")
@@ -121,7 +121,7 @@ class Core(Runs):
             self.fail_for(run.id, "writing its handle", str(error))
 
     def fence_off(self, run: LiveRun) -> None:
-        """See that whoever of the run's attempt still lives somewhere, unseen, ends itself and writes nothing more: its
+        """See that a trainer of the run that still lives somewhere, unseen, ends itself and writes nothing more: its
         engine has lost sight of it, and what is shown as over must not train. A further attempt names itself there.
         """
         try:

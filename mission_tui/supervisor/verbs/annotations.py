@@ -1,7 +1,7 @@
 """Label, note, rename and mark: what people say of a run and of its findings, journaled; no judgement changes.
 
-Labels are short words to find a run and its like by. The newest note is shown with the run. A name is what people call
-it; its id, and with it its folder, stays for good. A mark acknowledges a finding or silences a rule for the run.
+Labels are short words by which to find runs of a kind. The newest note is shown with the run. A name is what people
+call it; its id, and with it its folder, stays for good. A mark acknowledges a finding or silences a rule for the run.
 """
 
 from __future__ import annotations

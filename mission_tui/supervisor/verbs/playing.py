@@ -105,7 +105,7 @@ async def export(core: Core, request: Export) -> Exported:
 
 
 async def film(core: Core, request: Film) -> AsyncGenerator[Progress | Filmed]:
-    """Progress, then where the film is. It ends with whoever asked, and leaves no part of a file then.
+    """Progress, then where the film is. It ends with its client, and leaves no part of a file then.
 
     Raises `UsageError` and `CheckpointError` as `subject_of`, `MissionError` with what the process said.
     """

@@ -2,7 +2,7 @@
 
 What the script says by `mission_tui.report` counts, read from `attempts/N/reported.jsonl`: each line once, also after
 another reader was here; a line that is none is passed over. One that says nothing has the logs under the absolute
-`PATTERN`. It lives as long as the attempt, whoever watches. Nothing of SB3 or torch is imported.
+`PATTERN`. It lives as long as the attempt, with or without a supervisor. Nothing of SB3 or torch is imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """wandb, MLflow, trackio and TensorBoard as one thing that is told what is new of a run.
 
 Each is online where its own configuration says how (`wandb login`, `MLFLOW_TRACKING_URI`, `TRACKIO_SPACE_ID`), and
-writes local files otherwise. What their libraries raise is raised: whoever tells them tries again.
+writes local files otherwise. What their libraries raise is raised: the caller tries again.
 """
 
 from __future__ import annotations

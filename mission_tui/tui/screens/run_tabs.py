@@ -101,7 +101,7 @@ _TOP_SEED = 2**32 - 1
 class RunPlayer:
     """One for each screen of a run. `widget` is where it draws, None once the screen is left, before it has closed.
 
-    `canvas` is how large a picture may be now; None while nobody could see one.
+    `canvas` is how large a picture may be now; None while none could be seen.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 A spike alone is no finding: 5 healthy Pendulum runs have 32 of them, up to u = 540, and 30 changed nothing. So it is
 information once the return has lost half of what counts as a fall, and critical at the whole; only where no return is
-known does the spike itself speak, since nobody can say that it was harmless.
+known does the spike itself speak, since nothing shows that it was harmless.
 """
 
 from __future__ import annotations
