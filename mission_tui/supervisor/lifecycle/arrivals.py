@@ -42,7 +42,9 @@ class Arrivals:
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self) -> None:
-        """To be called every ten seconds or so."""
+        """To be called every ten seconds or so; before all runs of the start are known, others cannot be told."""
+        if not self._core.reading.whole.is_set():
+            return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="arrivals")
             self._core.duties.follow("search for new run directories", self._looking)
