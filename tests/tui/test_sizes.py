@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.tui.screens.arrangement import Arrangement, arrange
+from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.widgets.panes import columns_for
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged
@@ -169,3 +170,10 @@ async def test_no_screen_is_blank_without_a_word(size: tuple[int, int]) -> None:
         await stage.pilot.resize_terminal(*size)
         await stage.still()
         assert "no room" in stage.text() or "enough" in stage.text() or size[1] < 6
+
+
+async def test_a_title_that_does_not_fit_says_so() -> None:
+    """A question that ends in the middle of a name asks something else."""
+    async with staged(size=(40, 12)) as stage:
+        stage.app.push_screen(ConfirmScreen("Start a new run from heavy-with-a-long-name-s2?", (), "start"))
+        await stage.shows("Start a new run from heavy-with-a-l…")

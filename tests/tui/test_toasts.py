@@ -27,6 +27,19 @@ async def test_a_line_that_is_told_covers_the_hints_alone(keys: tuple[str, ...])
         assert covered(stage) == {23}
 
 
+async def test_what_is_told_over_the_launch_form_leaves_its_keys_to_be_read() -> None:
+    """The form fills a small screen, and its last line says how a run is started: toasts come at the top."""
+    async with staged(size=(80, 24)) as stage:
+        await stage.press("n")
+        await stage.shows("Ctrl-S start")
+        stage.app.app_context.toast("started wide-4fff, deep-eb0e; u undoes for 10 s", seconds=60.0)
+        stage.app.app_context.warn(tuple(f"{name}: {LONG.format(76, 129)}" for name in ("wide", "deep")))
+        await stage.shows("M has the rest")
+        await stage.still()
+        assert covered(stage) == {0, 1, 2}
+        await stage.shows("Ctrl-S start")
+
+
 async def test_the_next_deed_takes_the_place_of_the_last_and_of_no_warning() -> None:
     """What one deed has to say stays together."""
     async with staged() as stage:

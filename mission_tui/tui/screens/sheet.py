@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from mission_tui.tui.actions import IN_SHEETS, Action, Move
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import key_at, line, literal, whole_hints, wrap
+from mission_tui.tui.drawing.strips import fit, key_at, line, literal, whole_hints, wrap
 from mission_tui.tui.widgets.lines import ScrollLines
 
 Answer = TypeVar("Answer")
@@ -63,9 +63,12 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         """The frame around lines and hint."""
         with Vertical(id="sheet"):
-            yield ScrollLines(lambda width: [line([(self._title, colours.BOLD)], width)], id="sheet-title")
+            yield ScrollLines(self._title_line, id="sheet-title")
             yield from self.content()
             yield HintLine(lambda: self._hint, id="sheet-hint")
+
+    def _title_line(self, width: int) -> list[Strip]:
+        return [line([(fit(self._title, width).rstrip(), colours.BOLD)], width)]
 
     def on_resize(self) -> None:
         """Long content scrolls within what the frame, the title and the hint leave of the screen."""
