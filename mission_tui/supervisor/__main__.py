@@ -164,12 +164,12 @@ async def _supervise(root: Path, lock: int, limits: TimeLimits) -> None:
         log.info("the dead sockets of %s were removed", swept)
     core.reading.whole.clear()
     dispatcher = RequestDispatcher(core)
-    prepare_socket_dir(socket_dir(root))
-    name_root(root)
-    # Before anything is read: whoever asks waits a moment for the fleet, and never for a directory that has no end.
-    listeners = [
-        await serve_operator(socket_dir(root) / OPERATOR_SOCKET, root, dispatcher.answer, dispatcher.client_left)
-    ]
+    folder = socket_dir(root)
+    with storing(folder, "make the sockets in"):
+        prepare_socket_dir(folder)
+        name_root(root)
+        # Before anything is read: whoever asks waits a moment for the fleet, and never for a directory that has no end.
+        listeners = [await serve_operator(folder / OPERATOR_SOCKET, root, dispatcher.answer, dispatcher.client_left)]
     duties = _Duties(core)
     duties.begin("push", dispatcher.push())
     duties.begin("sweep", asyncio.to_thread(sweep_up, halves))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,24 @@ def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
     (found,) = installation.terminal_checks({"TERM": term})
     assert found.level == "note"
     assert "mission-tui status" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("flags", "blocks", "files", "words"),
+    [
+        (0, 0, 5, "is full"),
+        (0, 5, 0, "is full"),
+        (os.ST_RDONLY, 5, 5, "is on a read-only file system"),
+        (0, 5, 5, ""),
+    ],
+    ids=["no space", "no inodes", "read-only", "room"],
+)
+def test_where_no_socket_can_be_made_is_bad(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, blocks: int, files: int, words: str
+) -> None:
+    """A full /tmp starts no supervisor, whatever room the runs root has."""
+    disk = os.statvfs_result((4096, 4096, 9, 9, blocks, 9, 9, files, flags, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    found = installation.room_for_sockets(tmp_path)
+    assert (found.detail if found else "").endswith(words)
+    assert (found is None) is not bool(words)

@@ -62,6 +62,16 @@ def test_what_stands_where_the_sockets_belong_is_outlived(lab: Lab) -> None:
     lab.running(run, (lab.view(run).update or 0) + 2)
 
 
+def test_a_folder_that_takes_no_sockets_is_named(idle_lab: Lab) -> None:
+    """As on a full /tmp: the log's last line, which a client shows, is a sentence with the folder."""
+    folder = socket_dir(idle_lab.root)
+    (folder / "root" / "something").mkdir(parents=True)
+    assert idle_lab.spawn().wait(10) == 1
+    log = (idle_lab.root / ".supervisor" / "supervisor.log").read_text(encoding="utf-8")
+    assert f"cannot make the sockets in {folder}: " in log.splitlines()[-1]
+    shutil.rmtree(folder)
+
+
 def test_an_idle_supervisor_leaves(idle_lab: Lab) -> None:
     """No run, no client: gone after the idle time, sockets removed, exit code 0."""
     process = idle_lab.start(MISSION_TUI_IDLE_S="0.5")

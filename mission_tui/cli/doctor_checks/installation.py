@@ -153,11 +153,21 @@ def _sockets(root: Path) -> Check:
     try:
         found = folder.lstat()
     except FileNotFoundError:
-        return Check("sockets", "ok", f"{folder} (made with the first supervisor)")
+        return room_for_sockets(folder.parent) or Check("sockets", "ok", f"{folder} (made with the first supervisor)")
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         advice = "remove it, or make it yours with mode 0700; if it is another user's, ask them to remove it"
         return Check("sockets", "bad", f"{folder} is not private to you", advice)
-    return Check("sockets", "ok", str(folder))
+    return room_for_sockets(folder) or Check("sockets", "ok", str(folder))
+
+
+def room_for_sockets(folder: Path) -> Check | None:
+    """What stands against new ones there, such as a full /tmp: those that are there go on all the same."""
+    disk = os.statvfs(folder)
+    if disk.f_flag & os.ST_RDONLY:
+        return Check("sockets", "bad", f"{folder} is on a read-only file system", "make /tmp writable again")
+    if disk.f_bavail == 0 or (disk.f_files and disk.f_favail == 0):
+        return Check("sockets", "bad", f"the file system of {folder} is full", "free some disk space (or inodes) there")
+    return None
 
 
 def _supervisor(session: Session) -> Check:
