@@ -45,7 +45,11 @@ def main() -> int:
 
 def can_draw(environ: Mapping[str, str]) -> bool:
     """Whether stdin and stdout are a terminal that understands more than plain text."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "dumb") not in ("", "dumb")
+    return _on_terminal() and environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[str, Host | None] | None = None) -> int:
@@ -55,9 +59,11 @@ def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[
     Raises `UsageError` without a terminal.
     """
     if not can_draw(session.environ):
+        term = session.environ.get("TERM") or "not set"
+        mends = f"set TERM, which is {term}, to its kind (xterm-256color fits most); " if _on_terminal() else ""
         raise UsageError(
-            "the screen needs a terminal: without one see the runs with `mission-tui status`, "
-            "and start one with `mission-tui launch PRESET --wait`"
+            f"the screen needs a terminal that it can draw on: {mends}without one see the runs with "
+            "`mission-tui status`, and start one with `mission-tui launch PRESET --wait`"
         )
     if hosts is not None:
         return _show_hosts(session, hosts).exit_code

@@ -39,6 +39,7 @@ def test_a_dumb_terminal_gets_no_escape_sequences(shell: Shell, term: str | None
     os.close(master)
     assert process.returncode == 2
     assert "needs a terminal" in err
+    assert f"set TERM, which is {term or 'not set'}, to its kind" in err
     assert "\x1b" not in err
 
 

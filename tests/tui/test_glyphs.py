@@ -26,6 +26,8 @@ def test_the_locale_variables_decide_in_their_order(environ: dict[str, str], utf
 def test_glyphs_have_stand_ins_of_the_same_width() -> None:
     """Frames, bars, sparklines, the chart's dots; anything else is a question mark per cell."""
     assert to_ascii("┌─ ━━╸── ▁▄█ ▲ ✗ ⣀⠛⣿⠀ é 日") == "+- ==>-- _-# ! x .':  ? ??"
+    # Of a run in health, with information: a question mark would put that in doubt.
+    assert to_ascii("ok ·") == "ok ."
 
 
 @pytest.mark.parametrize(("kind", "drawn"), [("linux", False), ("xterm", True), ("screen-256color", True)])

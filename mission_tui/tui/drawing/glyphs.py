@@ -34,7 +34,7 @@ _STAND_INS = {
     **dict(zip("▁▂▃▄▅▆▇█", "__.-=+*#", strict=True)),
     **dict(zip("◌○●‖◇◐▣■□⊘✗", "o.*=&~@#%/x", strict=True)),
     **dict(zip("◆▲✓▾…→←↑↓␛", "X!+v~><^v?", strict=True)),
-    **dict(zip("─━╸│▓░·×±", "-=>|#.?x~", strict=True)),
+    **dict(zip("─━╸│▓░·×±", "-=>|#..x~", strict=True)),
     **dict.fromkeys("║┃▏▎▍▌▋▊▉▐", "|"),
     **dict.fromkeys("═╌╍", "-"),
     **dict(zip("–—‘’“”‹›", "--''\"\"<>", strict=True)),

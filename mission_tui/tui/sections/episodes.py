@@ -27,7 +27,7 @@ _FILLS: tuple[tuple[str, Style], ...] = (
     ("━", colours.PAUSED),
     ("│", colours.GOOD),
     ("×", colours.WARN),
-    ("·", colours.QUIET),
+    ("╌", colours.QUIET),
 )
 """What is beyond these shares the last one."""
 _UNNAMED = "not named"
