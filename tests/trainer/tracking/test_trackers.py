@@ -130,8 +130,8 @@ def test_wandb_reads_back_what_was_written_offline(tmp_path: Path) -> None:
 
 
 def test_mlflow_reads_back_its_file_store(tmp_path: Path) -> None:
-    """Curves, an evaluation, settings as parameters, the finding and the outcome as tags, the checkpoint's files; closed
-    to other users, as the run is.
+    """Curves, an evaluation, settings as parameters, the finding and the outcome as tags, files of the checkpoint;
+    closed to other users, as the run is.
     """
     run = ended_run(tmp_path, tracked(checkpoints=True))
     passed_on(run, "mlflow")
