@@ -13,7 +13,8 @@ _SECRET = re.compile(
     r"|(^|_)(keys?|auth|creds?|pass|pat|pwd?)\d*(_|$)",
     re.I,
 )
-_LOGIN = re.compile(r"://[^/@\s]*@")
+_LOGIN = re.compile(r"://[^/@\s]*@|^[^:/@\s]+:[^/@\s]+@[^@\s]+$")
+"""In an address, which a proxy's may be without `http://` before it."""
 _ISSUED = re.compile(
     r"(?<![\w/-])((gh[opsu]|github_pat|hf|npm)_\w{16}|(sk|glpat|pypi|xox[abeprs])-[\w-]{10}|(AKIA|ASIA)[A-Z0-9]{16}"
     r"|eyJ[\w-]+\.[\w-])"

@@ -94,7 +94,7 @@ def test_a_known_prefix_makes_no_secret_harmless(name: str, value: str) -> None:
         ("LC_ALL", "C.UTF-8"), ("PWD", "/home/ada"),
         ("CUDA_VISIBLE_DEVICES", "GPU-5f9a2f4e-0a51-4b0c-9b1d-2f3c4d5e6f70"),
         ("WANDB_DIR", "/home/ada/task-environments"),
-        ("PYTHONPATH", "/data/sk-learn-projects"), ("HF_HOME", "/hf_home"),
+        ("PYTHONPATH", "/data/sk-learn-projects"), ("HF_HOME", "/hf_home"), ("http_proxy", "proxy.uni.edu:3128"),
     ],
 )  # fmt: skip
 def test_what_only_resembles_a_token_stays_on_record(name: str, value: str) -> None:
@@ -121,6 +121,7 @@ def test_what_says_nothing_about_a_person_may_be_written_down(name: str, value: 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("WANDB_API_KEY", "x"), ("MY_THING", "hunter2"), ("HTTP_PROXY", "http://a:b@host"), ("PIN", "1234"),
+     ("http_proxy", "ada:hunter2@proxy:3128"),
      ("TOKEN_DIR", "/x"), ("WORK_DIR", "hunter2"), ("ADMIN_PASSWORD", "1")],
 )  # fmt: skip
 def test_an_unknown_variable_is_taken_for_a_secret(name: str, value: str) -> None:
