@@ -71,11 +71,14 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
 
 
 def _newest(content: Content, entry: Entry) -> list[Part]:
-    parts: list[Part] = [(f" last {numbers.reading_of(entry.tag, entry.newest)}", colours.INK)]
+    return [(f" last {numbers.reading_of(entry.tag, entry.newest)}", colours.INK), *smoothed(content, entry)]
+
+
+def smoothed(content: Content, entry: Entry) -> Iterator[Part]:
+    """The smoothed value at the crosshair, else the newest one; nothing where the curve is not smoothed."""
     if content.factor > 0 and entry.curve is not None and entry.curve.shown:
         soft = entry.soft_at if content.said else entry.curve.shown[-1].drawn
-        parts.append((f"  EMA {numbers.reading(soft)}", hue(entry.slot)))
-    return parts
+        yield f"  EMA {numbers.reading(soft)}", hue(entry.slot)
 
 
 def _broken(curve: Curve) -> Part:

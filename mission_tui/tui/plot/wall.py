@@ -15,12 +15,12 @@ from textual.strip import Strip
 from mission_tui.present import numbers
 from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import hue, metric_title
+from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.frame import BELOW, LABEL, Frame
-from mission_tui.tui.plot.legend import place_words, signs
+from mission_tui.tui.plot.legend import place_words, signs, smoothed
 from mission_tui.tui.plot.picture import Scene, painted, picture
 
 COLUMN_LEAST = 70
@@ -173,10 +173,7 @@ def _title(content: Content, width: int, chosen: str) -> list[Part]:
     if content.said:
         parts += [("  │ ", colours.KEY), (fit(entry.at, _VALUE_AT), colours.BOLD)]
     parts.append((f"  last {numbers.reading(entry.newest)}", colours.QUIET if content.said else colours.INK))
-    if content.factor > 0 and curve.shown:
-        soft = entry.soft_at if content.said else curve.shown[-1].drawn
-        parts.append((f"  EMA {numbers.reading(soft)}", hue(entry.slot)))
-    parts += content.limits
+    parts += [*smoothed(content, entry), *content.limits]
     if curve.hidden:
         parts.append((f"  {len(curve.hidden)} of {len(curve.samples)} not above 0", colours.WARN))
     elif len(curve.shown) < 2:
