@@ -23,6 +23,7 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_exit
@@ -37,6 +38,11 @@ from mission_tui.supervisor.runs.registry import Runs
 LOOK_S = 0.5
 PSS_EVERY_S = 5.0
 """Adding up the memory maps of a large process takes milliseconds that it would rather train in."""
+
+
+def pace_of(view: RunView) -> str:
+    """How fast the run is; while that is not known, what it does."""
+    return f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
 
 
 class MeasuringLimits(Struct, frozen=True, kw_only=True):
@@ -75,9 +81,7 @@ async def run_probe(
         sampler, given_up = UsageSampler(core, run_id), ""
         while (run := core.live.get(run_id)) is not None and not run.gone.is_set():
             sampler.sample()
-            view = core.store.view(run_id)
-            pace = f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
-            yield pace
+            yield pace_of(core.store.view(run_id))
             if _is_enough(core, run_id, patience):
                 break
             if given_up := _given_up(core, run_id, patience, time.monotonic() - begun):

@@ -155,14 +155,13 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
     from mission_tui.fleet.bench.repeat import Repeat, timing_of
-    from mission_tui.supervisor.measuring import UsageSampler, read_timed
+    from mission_tui.supervisor.measuring import UsageSampler, pace_of, read_timed
 
     sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
     while run is not None and not run.gone.is_set():
         sampler.sample()
         view = core.store.view(run_id)
-        pace = f"{view.steps_per_s:,.0f} steps/s" if view.steps_per_s is not None else view.cause or view.state
-        yield min(view.trained_s, duration_s), pace
+        yield min(view.trained_s, duration_s), pace_of(view)
         with suppress(TimeoutError):
             await asyncio.wait_for(run.gone.wait(), min(LOOK_S, duration_s / LEAST_LOOKS))
     view = core.store.view(run_id)
