@@ -40,7 +40,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Checked, Launched, Progress, Quoted, Upgrade, UpgradesReply, VerdictReply
 from mission_tui.ipc.requests import Check, Clone, GetUpgrades, Launch, Quote
-from mission_tui.records.runs.code_files import kept_rules
+from mission_tui.records.runs.code_files import kept_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.own_limits import said_of_limits
@@ -203,9 +203,8 @@ def _caller(core: Core, run: RunDir, environ: Mapping[str, str]) -> tuple[Caller
 
 
 def _rules(run: RunDir) -> list[Path]:
-    """The rules of the first attempt: kept with the last attempt that had them once others took their place."""
-    kept = (run.attempt(number).path / run.snapshot.name for number in run.attempts())
-    folder = next((folder for folder in kept if folder.is_dir()), run.snapshot)
+    """The rules of the first attempt."""
+    folder = rules_of(run, 1)
     return kept_rules(folder) if folder.is_dir() else []
 
 
