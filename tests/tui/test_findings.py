@@ -212,6 +212,15 @@ async def test_the_chosen_metric_shows_its_limits_above_its_curve() -> None:
         assert ">approx KL ▲ 0.048" in " ".join(stage.text().split())
 
 
+async def test_a_limit_above_a_narrow_curve_is_whole() -> None:
+    """At 80 columns it was cut to `◆ > 0`, which is another limit."""
+    high = a_run("sick-11c0", metrics={"rollout/ep_rew_mean": 1.0, "train/approx_kl": 0.048})
+    async with staged(a_fleet((high,)), size=(80, 24)) as stage:
+        await stage.press("enter", "down", "down")
+        await stage.shows("approx KL over timesteps   ▲ > 0.040")
+        await stage.shows("◆ > 0.080")
+
+
 async def test_a_finding_without_a_curve_is_words_alone() -> None:
     """A rule may have no signal to draw; then nothing is asked for."""
     bare = structs.replace(KL_FINDING, signal="", threshold=None)

@@ -59,7 +59,9 @@ def _title(content: Content, entry: Entry) -> Iterator[list[Part]]:
         return
     axis = "" if content.kind == "linear" else f", {content.kind}"
     if _drawn(content):
-        yield [*parts, (f" over {content.over}{axis}", colours.QUIET), *content.limits]
+        yield [*parts, (f" over {content.over}{axis}", colours.QUIET)]
+        # Each whole: of a limit that is cut, `> 0.080` says `> 0`.
+        yield from ([limit] for limit in content.limits)
     else:
         yield [*parts, (":", colours.QUIET)]
         yield from ([(f" {word}", colours.QUIET)] for word in ("fewer than two", "points so far"))
