@@ -137,6 +137,16 @@ async def test_what_is_written_of_a_run_is_sent(key: str, text: str, kind: type,
         assert len(stage.client.asked_for(Note)) == (kind is Note)
 
 
+async def test_a_name_that_an_ended_run_has_too_is_warned_of() -> None:
+    """As on the command line: from then on only their ids tell the two apart."""
+    notes = ("heavy-3f9a is called calm from now on", "so is a run that has ended, 20260101-000000-calm-1111")
+    async with staged() as stage:
+        stage.client.answers[Rename] = lambda request: replies.Accepted(re=request.id, runs=(request.run,), notes=notes)
+        await typed(stage, "E", "calm")
+        await stage.until(lambda: any("so is a run that has ended" in toast for toast in stage.toasts()))
+        assert any(f"{LIVE[0].name} is now called calm" in toast for toast in stage.toasts())
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_what_was_set_and_written_is_on_the_runs_screen(size: tuple[int, int]) -> None:
     """In its head since which update, with labels and note; on the curve as a line that the title explains."""

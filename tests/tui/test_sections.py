@@ -10,6 +10,7 @@ from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Pids, Placement, SlowWorker, Usage
 from mission_tui.fleet.history.course import GoalView
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
@@ -178,6 +179,18 @@ def test_empty_tables_are_sentences() -> None:
     shown = text(checkpoints(bare, 80, NOW))
     heads = (" no checkpoint yet;", " no attempt yet:", " no evaluation yet;")
     assert all(row.startswith(head) for row, head in zip(shown.split("\n"), heads, strict=True))
+
+
+def test_why_an_attempt_ended_and_what_was_changed_for_it_are_two_sentences() -> None:
+    """Of `stopped by you ppo.gamma 0.9 → 0.99` nobody sees where one ends."""
+    known = details(1, LIVE[0])
+    last = structs.replace(
+        known.attempts[0],
+        cause="stopped by you",
+        changes=(Change(name="ppo.gamma", was="0.9", now="0.99", grade="note", why=""),),
+    )
+    shown = text(checkpoints(structs.replace(known, attempts=(last,)), 120, NOW))
+    assert "stopped by you; ppo.gamma 0.9 → 0.99" in shown
 
 
 def test_an_odd_evaluation_file_is_shown_as_it_is() -> None:

@@ -117,7 +117,7 @@ def _attempt(row: AttemptView, now: float) -> list[tuple[str, Style]]:
         (numbers.ago(row.started_t, now), colours.QUIET),
         (f"lasted {numbers.duration(lasted)}", colours.QUIET),
         (row.outcome or "going on", colours.outcome_style(row.outcome) if row.outcome else colours.LIVE),
-        (" ".join(part for part in (row.cause or "", changes) if part), colours.QUIET),
+        ("; ".join(part for part in (row.cause or "", changes) if part), colours.QUIET),
     ]
 
 

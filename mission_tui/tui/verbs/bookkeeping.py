@@ -56,8 +56,10 @@ async def rename(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     async def call(name: str) -> None:
         if name != view.name:
-            await app_context.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
+            reply = await app_context.ask(lambda id_: Rename(id=id_, run=view.id, name=name))
             app_context.toast(f"{view.name} is now called {name}")
+            # That a run which has ended is called so as well.
+            app_context.warn(reply.notes[1:])
 
     title = f"Rename {view.name}"
     await ask_line(app_context, title, _HELP_TO_RENAME, "renames it", "baseline", call, view.name)
