@@ -378,3 +378,14 @@ async def test_cause_and_advice_come_before_the_chart_on_the_smallest_screen() -
         assert "over updates" not in stage.text()
         await stage.press("z")
         await stage.shows("over updates")
+
+
+async def test_the_chart_has_its_place_however_late_the_layout_is() -> None:
+    """What a key draws may be drawn before there is the room that it makes."""
+    async with staged(sick(KL_FINDING, ENTROPY_FINDING, NAN_FINDING), (60, 20)) as stage:
+        await stage.press("h")
+        await stage.shows("advice")
+        stage.screen.add_class("-maximised")
+        await stage.shows("over updates")
+        stage.screen.remove_class("-maximised")
+        await stage.until(lambda: "over updates" not in stage.text())

@@ -327,6 +327,12 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._pattern = self.query_one(FilterBar).pattern
         self.redraw()
 
+    @on(Findings.RoomChanged)
+    def _other_room(self) -> None:
+        """Whether the chart has its place, too, depends on it."""
+        if self._tab == "health" and still_open(self):
+            self._draw_body()
+
     @on(Curves.DataNeeded)
     def _other_curves(self) -> None:
         """What stands around the charts is as it was."""

@@ -50,10 +50,14 @@ class Findings(SplitContainer):
     class EvidenceNeeded(Message):
         """The evidence of the chosen finding is wanted."""
 
+    class RoomChanged(Message):
+        """There is more room or less than when the findings were drawn."""
+
     def __init__(self, shares: Shares) -> None:
         super().__init__(shares, id="findings")
         self._drawn: object = None
         self._shown: tuple[RunView, RunData, float, str] | None = None
+        self._drawn_in = Size(0, 0)
 
     def compose(self) -> ComposeResult:
         """List and readings at the left, the chosen finding at the right."""
@@ -103,6 +107,7 @@ class Findings(SplitContainer):
     def _draw(self) -> None:
         if self._shown is None:
             return
+        self._drawn_in = self.size
         view, data, now, note = self._shown
         finding, beside = self.finding, self.size.width >= _BESIDE_FROM
         self.set_class(beside and finding is not None, "-beside")
@@ -147,6 +152,11 @@ class Findings(SplitContainer):
             self.query_one("#readings" if self.finding is None else "#finding-text", ScrollLines).move(how)
         else:
             self.query_one(FindingList).move(how)
+
+    def on_resize(self) -> None:
+        """A key that makes room is answered by a redraw, which may come before the layout."""
+        if self._shown is not None and self._drawn_in != self.size:
+            self.post_message(self.RoomChanged())
 
     def on_finding_list_changed(self, message: FindingList.Changed) -> None:
         """Another finding needs its evidence, and its words are read from the top."""
