@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -169,9 +170,12 @@ class Orphan:
         """Stop both as a node is that was cut off, once the engine's process above them is gone: with that the kernel
         has those go on who were stopped.
         """
-        self._lab.until(lambda: self._processes[0].ppid() != self._parent)
-        for process in self._processes:
-            process.suspend()
+        keeper, trainer = self._processes
+        self._lab.until(lambda: not living([keeper]) or keeper.ppid() != self._parent)
+        # Ray kills the keeper at any time within a second of that.
+        with suppress(psutil.NoSuchProcess):
+            keeper.suspend()
+        trainer.suspend()
         self._written = self._of_attempt_1()
 
     def comes_back(self) -> None:
