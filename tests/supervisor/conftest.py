@@ -269,6 +269,24 @@ def lab(idle_lab: Lab) -> Lab:
     return idle_lab
 
 
+@pytest.fixture(scope="module")
+def lab_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """What the tests of a module that take `shared_lab` have in common."""
+    with opened_lab(tmp_path_factory.mktemp("shared") / "runs") as lab:
+        lab.start()
+        yield lab
+
+
+@pytest.fixture
+def shared_lab(lab_of_module: Lab) -> Iterator[Lab]:
+    """A runs root with a supervisor that serves all tests of a module: starting one takes longer than most of them."""
+    yield lab_of_module
+    if left := [view.id for view in lab_of_module.snapshot().runs if view.state != "ended"]:
+        lab_of_module.act("kill", *left)
+        for run in left:
+            lab_of_module.ended(run)
+
+
 @pytest.fixture
 def idle_sim() -> Iterator[SimulatedLab]:
     """A runs root without a supervisor yet, on a simulated machine."""

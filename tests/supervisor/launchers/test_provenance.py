@@ -247,18 +247,20 @@ def other(tmp_path: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def test_a_command_is_recorded_with_the_python_that_its_script_runs_in(lab: Lab, other: Path, tmp_path: Path) -> None:
+def test_a_command_is_recorded_with_the_python_that_its_script_runs_in(
+    shared_lab: Lab, other: Path, tmp_path: Path
+) -> None:
     """Not with ours: named as the program, or by the first line of a script, also as one that is on the PATH."""
     scripts = []
     for name, line in ("direct", f"#!{other}"), ("by-env", "#!/usr/bin/env -S python -u"):
         scripts.append(tmp_path / name)
         scripts[-1].write_text(f"{line}\nprint('done')\n", encoding="ascii")
         scripts[-1].chmod(0o755)
-    path = f"{other.parent}{os.pathsep}{lab.environ['PATH']}"
+    path = f"{other.parent}{os.pathsep}{shared_lab.environ['PATH']}"
     for words in (str(other), "-c", "print('done')"), (str(scripts[0]),), (str(scripts[1]),):
-        (run,) = lab.launch(1, spec=a_command(*words), name=None, PATH=path, PYTHONPATH="")
-        assert lab.ended(run).outcome == "finished"
-        found = recorded(lab, run)
+        (run,) = shared_lab.launch(1, spec=a_command(*words), name=None, PATH=path, PYTHONPATH="")
+        assert shared_lab.ended(run).outcome == "finished"
+        found = recorded(shared_lab, run)
         assert (found["python"], found["packages"]) == (str(other), {"sb4": "1.0.0"})
 
 
@@ -279,11 +281,11 @@ def test_a_resume_compares_the_python_of_the_run_not_of_the_shell(lab: Lab, tmp_
     assert same.verdict.changes == ()
 
 
-def test_what_runs_in_no_python_is_recorded_with_that_of_its_shell(lab: Lab) -> None:
+def test_what_runs_in_no_python_is_recorded_with_that_of_its_shell(shared_lab: Lab) -> None:
     """A shell script may start any; nothing is guessed."""
-    (run,) = lab.launch(spec=a_command("/bin/sh", "-c", "echo done"))
-    lab.ended(run)
-    assert recorded(lab, run)["python"] == sys.executable
+    (run,) = shared_lab.launch(spec=a_command("/bin/sh", "-c", "echo done"))
+    shared_lab.ended(run)
+    assert recorded(shared_lab, run)["python"] == sys.executable
 
 
 def test_a_python_that_an_earlier_version_did_not_record_is_no_upgrade() -> None:

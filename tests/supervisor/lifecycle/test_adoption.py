@@ -158,31 +158,33 @@ def test_a_run_that_ended_unseen_ended_when_its_keeper_saw_it(sim: SimulatedLab)
     assert sim.view(run).ended_t == record.ended_t
 
 
-def test_without_its_keeper_a_run_goes_on_keeperless_and_still_stops(lab: Lab) -> None:
+def test_without_its_keeper_a_run_goes_on_keeperless_and_still_stops(shared_lab: Lab) -> None:
     """SIGKILL of the keeper: the trainer trains on, the flag is shown and journaled, a stop saves."""
-    (run,) = lab.launch(STUB_WORKERS="1")
-    view = lab.running(run)
+    (run,) = shared_lab.launch(STUB_WORKERS="1")
+    view = shared_lab.running(run)
     kill(view.pids.keeper)
-    flagged = lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    flagged = shared_lab.wait(run, lambda view: "keeperless" in view.flags, 3)
     assert flagged.state == "running"
     assert flagged.pids.trainer == view.pids.trainer
-    lab.running(run, (flagged.update or 0) + 3)
-    lab.act("stop", run)
-    assert lab.ended(run).outcome == "stopped"
-    assert any(isinstance(event, KeeperLost) for event in read_all(lab.dir(run).events, FleetEvent)[0])
+    shared_lab.running(run, (flagged.update or 0) + 3)
+    shared_lab.act("stop", run)
+    assert shared_lab.ended(run).outcome == "stopped"
+    assert any(isinstance(event, KeeperLost) for event in read_all(shared_lab.dir(run).events, FleetEvent)[0])
 
 
-def test_a_keeperless_run_is_killed_by_the_supervisor_itself(lab: Lab) -> None:
+def test_a_keeperless_run_is_killed_by_the_supervisor_itself(shared_lab: Lab) -> None:
     """Kill without a keeper: the trainer's group and its marked workers are gone, and it is on record as killed."""
-    (run,) = lab.launch(STUB_WORKERS="2")
-    view = lab.running(run)
-    family = lab.family(run)
+    (run,) = shared_lab.launch(STUB_WORKERS="2")
+    view = shared_lab.running(run)
+    family = shared_lab.family(run)
     kill(view.pids.keeper)
-    lab.wait(run, lambda view: "keeperless" in view.flags, 3)
-    lab.act("kill", run)
-    assert lab.ended(run).outcome == "killed"
+    shared_lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    shared_lab.act("kill", run)
+    assert shared_lab.ended(run).outcome == "killed"
     until(lambda: not living(family), 5)
-    (ended,) = [event for event in read_all(lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)]
+    (ended,) = [
+        event for event in read_all(shared_lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)
+    ]
     assert isinstance(ended.outcome, Killed)
 
 

@@ -50,72 +50,74 @@ def output(lab: RunsRoot, run: str, attempt: int = 1) -> str:
         ("kill -SEGV $$", "failed", "crash", "ended by SIGSEGV (signal 11)"),
     ],
 )
-def test_how_a_command_exits_is_its_outcome(script: str, outcome: str, kind: str | None, cause: str, lab: Lab) -> None:
+def test_how_a_command_exits_is_its_outcome(
+    script: str, outcome: str, kind: str | None, cause: str, shared_lab: Lab
+) -> None:
     """0 is finished; any other code or signal is a failure, with the code and the last line it printed."""
-    (run,) = lab.launch(spec=shell(script))
-    view = lab.ended(run)
+    (run,) = shared_lab.launch(spec=shell(script))
+    view = shared_lab.ended(run)
     assert (view.outcome, view.kind, view.cause) == (outcome, kind, cause)
 
 
-def test_what_nobody_reported_is_unknown(lab: Lab) -> None:
+def test_what_nobody_reported_is_unknown(shared_lab: Lab) -> None:
     """A command that reports nothing has no update, steps, speed or size: dashes, never zeros."""
-    (run,) = lab.launch(spec=shell("exec sleep 60"))
-    view = lab.wait(run, lambda view: view.state == "running")
+    (run,) = shared_lab.launch(spec=shell("exec sleep 60"))
+    view = shared_lab.wait(run, lambda view: view.state == "running")
     known = (view.update, view.timesteps, view.steps_per_s, view.eta_s, view.total_timesteps, view.seed)
     assert known == (None,) * 6
     assert (view.metrics, view.can, view.env_id) == ({}, (), "")
     assert view.description == "/bin/sh -c 'exec sleep 60'"
 
 
-def test_a_command_is_told_how_to_report(lab: Lab) -> None:
+def test_a_command_is_told_how_to_report(shared_lab: Lab) -> None:
     """Socket, run, attempt and nonce are in its environment by the names that the trainer knows, and a file."""
     names = ("TELEMETRY", "REPORT", "RUN", "RUN_DIR", "ATTEMPT", "NONCE", "SEED")
-    (run,) = lab.launch(spec=shell("; ".join(f'echo "$MISSION_TUI_{name}"' for name in names), seed=7))
-    lab.ended(run)
-    socket, report, *told, nonce, seed = output(lab, run).splitlines()
-    assert report == str(lab.dir(run).attempt(1).reported)
+    (run,) = shared_lab.launch(spec=shell("; ".join(f'echo "$MISSION_TUI_{name}"' for name in names), seed=7))
+    shared_lab.ended(run)
+    socket, report, *told, nonce, seed = output(shared_lab, run).splitlines()
+    assert report == str(shared_lab.dir(run).attempt(1).reported)
     assert Path(socket).is_socket()
-    assert told == [run, str(lab.dir(run).path), "1"]
-    assert nonce == json.loads(lab.dir(run).attempt(1).launch.read_bytes())["nonce"]
+    assert told == [run, str(shared_lab.dir(run).path), "1"]
+    assert nonce == json.loads(shared_lab.dir(run).attempt(1).launch.read_bytes())["nonce"]
     assert seed == "7"
 
 
-def test_threads_are_a_commands_own_unless_they_are_asked_for(lab: Lab) -> None:
+def test_threads_are_a_commands_own_unless_they_are_asked_for(shared_lab: Lab) -> None:
     """A script that was measured with the shell's threads is not slowed in secret."""
     script = 'echo "[$OMP_NUM_THREADS]"'
-    (free,) = lab.launch(spec=shell(script))
-    (asked,) = lab.launch(spec=shell(script, threads=2))
-    lab.ended(free)
-    lab.ended(asked)
-    assert (output(lab, free), output(lab, asked)) == ("[]\n", "[2]\n")
+    (free,) = shared_lab.launch(spec=shell(script))
+    (asked,) = shared_lab.launch(spec=shell(script, threads=2))
+    shared_lab.ended(free)
+    shared_lab.ended(asked)
+    assert (output(shared_lab, free), output(shared_lab, asked)) == ("[]\n", "[2]\n")
 
 
-def test_stop_is_a_sigterm(lab: Lab) -> None:
+def test_stop_is_a_sigterm(shared_lab: Lab) -> None:
     """The program alone hears it, may clean up, and has stopped whatever it exits with."""
     script = "trap 'echo saved; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
-    (run,) = lab.launch(spec=shell(script))
-    until(lambda: "ready" in output(lab, run))
-    lab.act("stop", run)
-    view = lab.ended(run)
+    (run,) = shared_lab.launch(spec=shell(script))
+    until(lambda: "ready" in output(shared_lab, run))
+    shared_lab.act("stop", run)
+    view = shared_lab.ended(run)
     assert (view.outcome, view.cause) == ("stopped", "stopped by you (exit code 4)")
-    assert "saved" in output(lab, run)
+    assert "saved" in output(shared_lab, run)
 
 
-def test_a_command_without_a_handler_stops(lab: Lab) -> None:
+def test_a_command_without_a_handler_stops(shared_lab: Lab) -> None:
     """To die of the SIGTERM that was asked for is to stop, not to fail or to be killed."""
-    (run,) = lab.launch(spec=shell("echo ready; exec sleep 60"))
-    until(lambda: "ready" in output(lab, run))
-    lab.act("stop", run)
-    view = lab.ended(run)
+    (run,) = shared_lab.launch(spec=shell("echo ready; exec sleep 60"))
+    until(lambda: "ready" in output(shared_lab, run))
+    shared_lab.act("stop", run)
+    view = shared_lab.ended(run)
     assert (view.outcome, view.cause) == ("stopped", "stopped by you")
 
 
-def test_who_ignores_sigterm_is_killed_after_its_grace(lab: Lab) -> None:
+def test_who_ignores_sigterm_is_killed_after_its_grace(shared_lab: Lab) -> None:
     """The ladder's next rung comes when the grace is over, and the outcome says so."""
-    (run,) = lab.launch(spec=shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", grace_s=0.5))
-    until(lambda: "ready" in output(lab, run))
-    lab.act("stop", run)
-    view = lab.ended(run)
+    (run,) = shared_lab.launch(spec=shell("trap '' TERM; echo ready; while :; do sleep 0.05; done", grace_s=0.5))
+    until(lambda: "ready" in output(shared_lab, run))
+    shared_lab.act("stop", run)
+    view = shared_lab.ended(run)
     assert (view.outcome, view.cause) == ("killed", "did not stop in time and was killed")
 
 
@@ -131,17 +133,17 @@ def test_children_that_stay_are_swept(lab: Lab) -> None:
     assert not [process for process in living(lab.processes()) if "sleep" in process.name()]
 
 
-def test_freeze_holds_a_command_and_everything_it_started(lab: Lab) -> None:
+def test_freeze_holds_a_command_and_everything_it_started(shared_lab: Lab) -> None:
     """It is the one pause that needs nobody's help; resume lets all of it go on."""
-    (run,) = lab.launch(spec=shell("sleep 60 & wait"))
-    lab.wait(run, lambda view: view.state == "running" and view.pids.workers)
-    lab.act("freeze", run)
-    view = lab.wait(run, lambda view: view.state == "frozen")
+    (run,) = shared_lab.launch(spec=shell("sleep 60 & wait"))
+    shared_lab.wait(run, lambda view: view.state == "running" and view.pids.workers)
+    shared_lab.act("freeze", run)
+    view = shared_lab.wait(run, lambda view: view.state == "frozen")
     assert view.pids.trainer is not None
     held = [view.pids.trainer, *view.pids.workers]
     assert [psutil.Process(pid).status() for pid in held] == [psutil.STATUS_STOPPED] * 2
-    lab.ask(lambda id_: Resume(id=id_, run=run))
-    lab.wait(run, lambda view: view.state == "running")
+    shared_lab.ask(lambda id_: Resume(id=id_, run=run))
+    shared_lab.wait(run, lambda view: view.state == "running")
 
 
 @pytest.mark.parametrize("verb", ["pause", "park", "checkpoint"])
@@ -244,28 +246,28 @@ def test_an_env_file_that_is_too_large_is_refused_and_not_cut(tmp_path: Path) ->
         read_env_file(file)
 
 
-def test_a_command_is_run_again_only_on_a_persons_word(lab: Lab) -> None:
+def test_a_command_is_run_again_only_on_a_persons_word(shared_lab: Lab) -> None:
     """Nobody knows what a second run of it would overwrite, so the verdict says so and waits."""
-    (run,) = lab.launch(spec=shell('echo "attempt $MISSION_TUI_ATTEMPT"'))
-    lab.ended(run)
-    verdict = resumed(lab, run)
+    (run,) = shared_lab.launch(spec=shell('echo "attempt $MISSION_TUI_ATTEMPT"'))
+    shared_lab.ended(run)
+    verdict = resumed(shared_lab, run)
     assert isinstance(verdict, VerdictReply)
     assert verdict.accept_needed
     assert [change.now for change in verdict.verdict.changes] == ["from its beginning"]
-    assert lab.view(run).attempt == 1
-    assert isinstance(resumed(lab, run, accept=True), Accepted)
-    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
-    assert output(lab, run, 2) == "attempt 2\n"
+    assert shared_lab.view(run).attempt == 1
+    assert isinstance(resumed(shared_lab, run, accept=True), Accepted)
+    shared_lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert output(shared_lab, run, 2) == "attempt 2\n"
 
 
-def test_resume_command_goes_on_without_a_question(lab: Lab) -> None:
+def test_resume_command_goes_on_without_a_question(shared_lab: Lab) -> None:
     """Whoever wrote it knows that it goes on."""
     spec = shell("echo first; exit 1", resume_command=("/bin/sh", "-c", "echo second"))
-    (run,) = lab.launch(spec=spec)
-    assert lab.ended(run).outcome == "failed"
-    assert isinstance(resumed(lab, run), Accepted)
-    view = lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
-    assert (view.outcome, output(lab, run, 2)) == ("finished", "second\n")
+    (run,) = shared_lab.launch(spec=spec)
+    assert shared_lab.ended(run).outcome == "failed"
+    assert isinstance(resumed(shared_lab, run), Accepted)
+    view = shared_lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert (view.outcome, output(shared_lab, run, 2)) == ("finished", "second\n")
 
 
 def test_a_command_that_fails_is_started_again_if_its_rule_says_so(lab: Lab) -> None:
@@ -277,14 +279,14 @@ def test_a_command_that_fails_is_started_again_if_its_rule_says_so(lab: Lab) -> 
     assert view.outcome == "finished"
 
 
-def test_secrets_are_there_again_when_a_rule_restarts_a_command(lab: Lab) -> None:
+def test_secrets_are_there_again_when_a_rule_restarts_a_command(shared_lab: Lab) -> None:
     """They were on no disk, so the supervisor that started it remembers them."""
     keep = KeepSpec(restart=RestartKeep(most=1, wait_s=0.1))
     spec = a_command("/bin/sh", "-c", 'echo "$HF_TOKEN"; test "$MISSION_TUI_ATTEMPT" = 2', keep=keep)
-    (run,) = lab.launch(spec=spec, HF_TOKEN=SECRET)
-    lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
-    assert (output(lab, run, 1), output(lab, run, 2)) == (f"{SECRET}\n", f"{SECRET}\n")
-    assert SECRET not in lab.dir(run).attempt(2).launch.read_text()
+    (run,) = shared_lab.launch(spec=spec, HF_TOKEN=SECRET)
+    shared_lab.wait(run, lambda view: view.attempt == 2 and view.state == "ended")
+    assert (output(shared_lab, run, 1), output(shared_lab, run, 2)) == (f"{SECRET}\n", f"{SECRET}\n")
+    assert SECRET not in shared_lab.dir(run).attempt(2).launch.read_text()
 
 
 @pytest.mark.slow
@@ -322,29 +324,29 @@ def test_what_nobody_remembers_is_named_at_the_restart(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("venv", [True, False])
-def test_another_python_brings_its_own_venv_along(lab: Lab, venv: bool) -> None:
+def test_another_python_brings_its_own_venv_along(shared_lab: Lab, tmp_path: Path, venv: bool) -> None:
     """`VIRTUAL_ENV` names that of `run.python`, or nothing; `PWD` is the folder that the run works in."""
-    python = lab.root / "bin" / "python"
+    python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.symlink_to(sys.executable)
     if venv:
-        (lab.root / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (tmp_path / "pyvenv.cfg").write_text("home = /usr/bin\n")
     spec = shell('echo "[$VIRTUAL_ENV] [$PYTHONHOME] [$PWD]"', python=str(python))
-    (run,) = lab.launch(spec=spec, VIRTUAL_ENV="/callers", PYTHONHOME="/callers")
-    lab.ended(run)
-    assert output(lab, run) == f"[{lab.root if venv else ''}] [] [{lab.root}]\n"
+    (run,) = shared_lab.launch(spec=spec, VIRTUAL_ENV="/callers", PYTHONHOME="/callers")
+    shared_lab.ended(run)
+    assert output(shared_lab, run) == f"[{tmp_path if venv else ''}] [] [{shared_lab.root}]\n"
 
 
-def test_a_command_goes_on_without_its_keeper_and_still_stops(lab: Lab) -> None:
+def test_a_command_goes_on_without_its_keeper_and_still_stops(shared_lab: Lab) -> None:
     """SIGKILL to the keeper alone leaves the command running; the supervisor then asks it to end itself."""
-    (run,) = lab.launch(spec=shell("echo ready; exec sleep 60"))
-    view = lab.wait(run, lambda view: view.state == "running" and view.pids.trainer)
+    (run,) = shared_lab.launch(spec=shell("echo ready; exec sleep 60"))
+    view = shared_lab.wait(run, lambda view: view.state == "running" and view.pids.trainer)
     assert view.pids.keeper is not None
     psutil.Process(view.pids.keeper).kill()
-    lab.wait(run, lambda view: "keeperless" in view.flags)
-    assert lab.view(run).state == "running"
-    lab.act("stop", run)
-    view = lab.ended(run)
+    shared_lab.wait(run, lambda view: "keeperless" in view.flags)
+    assert shared_lab.view(run).state == "running"
+    shared_lab.act("stop", run)
+    view = shared_lab.ended(run)
     assert (view.outcome, view.cause) == ("stopped", "stopped by you; its exit code is not known")
 
 

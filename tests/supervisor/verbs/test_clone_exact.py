@@ -60,22 +60,22 @@ def launch(lab: Lab, cwd: Path, python: str = sys.executable, **environ: str) ->
     return run
 
 
-def test_where_nothing_has_changed_it_starts_at_once_in_the_same_place(lab: Lab, tmp_path: Path) -> None:
+def test_where_nothing_has_changed_it_starts_at_once_in_the_same_place(shared_lab: Lab, tmp_path: Path) -> None:
     """Same settings, seed, interpreter, folder and variables, whoever asks, wherever; only its command is new."""
-    run = launch(lab, tmp_path, OMP_SCHEDULE="static", MISSION_TUI_COMMAND="mission-tui launch stub")
-    reply = lab.ask(
+    run = launch(shared_lab, tmp_path, OMP_SCHEDULE="static", MISSION_TUI_COMMAND="mission-tui launch stub")
+    reply = shared_lab.ask(
         lambda id_: Clone(id=id_, run=run, exact=True, cwd="/", python="/usr/bin/false", environ=MINE, name="again")
     )
     assert isinstance(reply, Accepted)
     assert reply.notes[0] == "nothing that is recorded of it has changed since"
     (made,) = reply.runs
-    was, now = (read_launch(lab.dir(it).attempt(1).launch) for it in (run, made))
+    was, now = (read_launch(shared_lab.dir(it).attempt(1).launch) for it in (run, made))
     assert was is not None
     assert now is not None
     assert (now.python, now.cwd, now.argv[:2]) == (was.python, str(tmp_path), was.argv[:2])
     assert (now.env["OMP_SCHEDULE"], now.env["MISSION_TUI_COMMAND"]) == ("static", "mission-tui clone")
-    assert read_spec(lab.dir(made).spec) == read_spec(lab.dir(run).spec)
-    assert lab.running(made).origins[0].kind == "cloned"
+    assert read_spec(shared_lab.dir(made).spec) == read_spec(shared_lab.dir(run).spec)
+    assert shared_lab.running(made).origins[0].kind == "cloned"
 
 
 def test_what_was_set_on_its_way_is_said_and_not_taken_over(lab: Lab, tmp_path: Path) -> None:
@@ -88,15 +88,15 @@ def test_what_was_set_on_its_way_is_said_and_not_taken_over(lab: Lab, tmp_path: 
     assert read_spec(lab.dir(newest(lab)).spec).ppo.ent_coef == 0.0
 
 
-def test_other_code_is_said(lab: Lab, tmp_path: Path) -> None:
+def test_other_code_is_said(shared_lab: Lab, tmp_path: Path) -> None:
     """A commit in its working folder."""
     who = ["git", "-C", str(tmp_path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
     subprocess.run([*who, "init", "-q"], check=True)
     subprocess.run([*who, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    run = launch(lab, tmp_path)
+    run = launch(shared_lab, tmp_path)
     subprocess.run([*who, "commit", "-q", "--allow-empty", "-m", "second"], check=True)
     # What was seen is believed for five seconds.
-    until(lambda: [name for name, _ in exactly(lab, run)] == ["code"], 15, "the commit is noticed")
+    until(lambda: [name for name, _ in exactly(shared_lab, run)] == ["code"], 15, "the commit is noticed")
 
 
 @pytest.mark.slow
@@ -133,18 +133,18 @@ def test_without_its_python_or_folder_there_is_no_exact_clone(lab: Lab, tmp_path
     assert len(lab.snapshot().runs) == 1
 
 
-def test_that_nothing_is_recorded_is_a_difference(lab: Lab, tmp_path: Path) -> None:
+def test_that_nothing_is_recorded_is_a_difference(shared_lab: Lab, tmp_path: Path) -> None:
     """Nobody can say that it is the same; so it is asked about."""
-    run = launch(lab, tmp_path)
-    lab.dir(run).attempt(1).provenance.unlink()
-    assert exactly(lab, run) == [("provenance", "not compared")]
+    run = launch(shared_lab, tmp_path)
+    shared_lab.dir(run).attempt(1).provenance.unlink()
+    assert exactly(shared_lab, run) == [("provenance", "not compared")]
 
 
-def test_settings_make_no_exact_clone(lab: Lab) -> None:
+def test_settings_make_no_exact_clone(shared_lab: Lab) -> None:
     """One or the other."""
-    (run,) = lab.launch()
+    (run,) = shared_lab.launch()
     with pytest.raises(UsageError, match="leave out --set, or --exact"):
-        lab.ask(lambda id_: Clone(id=id_, run=run, exact=True, assignments=("run.seed=1",)))
+        shared_lab.ask(lambda id_: Clone(id=id_, run=run, exact=True, assignments=("run.seed=1",)))
 
 
 def test_source_that_git_does_not_know_is_told_apart_by_its_digest(tmp_path: Path) -> None:

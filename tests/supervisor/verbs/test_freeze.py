@@ -174,37 +174,37 @@ def test_a_trainer_that_somebody_else_stopped_is_seen_and_said_and_not_killed(la
     assert lab.running(run, (view.update or 0) + 2).pids.trainer == pids.trainer
 
 
-def test_a_frozen_run_that_is_asked_to_stop_saves_first(lab: Lab) -> None:
+def test_a_frozen_run_that_is_asked_to_stop_saves_first(shared_lab: Lab) -> None:
     """It is thawed, saves and ends as stopped, workers included."""
-    run = frozen_run(lab, workers=2)
-    family = lab.family(run)
-    lab.act("stop", run)
-    view = lab.ended(run)
+    run = frozen_run(shared_lab, workers=2)
+    family = shared_lab.family(run)
+    shared_lab.act("stop", run)
+    view = shared_lab.ended(run)
     assert (view.outcome, view.held) == ("stopped", None)
     assert view.last_checkpoint is not None
     until(lambda: not living(family))
 
 
-def test_a_frozen_run_is_killed_at_once(lab: Lab) -> None:
+def test_a_frozen_run_is_killed_at_once(shared_lab: Lab) -> None:
     """SIGKILL needs no thaw, and nothing of the run is left."""
-    run = frozen_run(lab, workers=2)
-    family = lab.family(run)
-    lab.act("kill", run)
-    assert lab.ended(run).outcome == "killed"
+    run = frozen_run(shared_lab, workers=2)
+    family = shared_lab.family(run)
+    shared_lab.act("kill", run)
+    assert shared_lab.ended(run).outcome == "killed"
     until(lambda: not living(family))
 
 
-def test_a_paused_run_can_be_frozen_and_resume_lets_it_train(lab: Lab) -> None:
+def test_a_paused_run_can_be_frozen_and_resume_lets_it_train(shared_lab: Lab) -> None:
     """One resume takes back both, because a person who resumes wants it to run."""
-    (run,) = lab.launch()
-    lab.running(run, 2)
-    lab.act("pause", run)
-    lab.wait(run, lambda view: view.state == "paused")
-    lab.act("freeze", run)
-    view = lab.view(run)
+    (run,) = shared_lab.launch()
+    shared_lab.running(run, 2)
+    shared_lab.act("pause", run)
+    shared_lab.wait(run, lambda view: view.state == "paused")
+    shared_lab.act("freeze", run)
+    view = shared_lab.view(run)
     assert view.state == "frozen"
-    resume(lab, run)
-    lab.running(run, (view.update or 0) + 2)
+    resume(shared_lab, run)
+    shared_lab.running(run, (view.update or 0) + 2)
 
 
 def test_a_frozen_run_keeps_no_core_busy(lab: Lab) -> None:
@@ -245,12 +245,12 @@ def test_frozen_time_is_no_hang(lab: Lab) -> None:
     assert [finding.rule for finding in view.findings if finding.rule == "hang"] == []
 
 
-def test_what_a_frozen_run_cannot_do_is_refused_with_the_reason(lab: Lab) -> None:
+def test_what_a_frozen_run_cannot_do_is_refused_with_the_reason(shared_lab: Lab) -> None:
     """Neither a second freeze, nor a pause, nor a checkpoint; nothing is journaled for them."""
-    run = frozen_run(lab)
+    run = frozen_run(shared_lab)
     for verb in ("freeze", "pause", "checkpoint"):
         with pytest.raises(UsageError, match="it is frozen"):
-            lab.act(verb, run)
+            shared_lab.act(verb, run)
 
 
 @pytest.mark.slow
@@ -271,12 +271,12 @@ def test_a_freeze_that_was_asked_is_finished_by_the_next_supervisor(lab: Lab) ->
     assert psutil.Process(trainer).status() == psutil.STATUS_STOPPED
 
 
-def test_a_frozen_run_whose_keeper_is_killed_is_let_go_by_the_kernel_and_trains_on(lab: Lab) -> None:
+def test_a_frozen_run_whose_keeper_is_killed_is_let_go_by_the_kernel_and_trains_on(shared_lab: Lab) -> None:
     """A stopped group that loses its keeper gets CONT and HUP: it goes on, shown as running and keeperless."""
-    run = frozen_run(lab)
-    keeper, before = lab.view(run).pids.keeper, lab.view(run).update or 0
+    run = frozen_run(shared_lab)
+    keeper, before = shared_lab.view(run).pids.keeper, shared_lab.view(run).update or 0
     assert keeper is not None
     os.kill(keeper, signal.SIGKILL)
-    view = lab.running(run, before + 3)
+    view = shared_lab.running(run, before + 3)
     assert "keeperless" in view.flags
     assert view.outcome is None
