@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from mission_tui.supervisor.launchers.preloaded import Preloaders
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 REPOSITORY = Path(__file__).parents[2]
 BASE = thread_variables(1) | {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"}
+TWO_THREADS = BASE | {"OMP_NUM_THREADS": "2"}
 PLAIN = Keepers()
 
 
@@ -253,10 +254,19 @@ async def test_it_waits_in_one_thread_without_locks_or_files(keepers: Keepers, t
     assert preloaders.pids() == [pid]
 
 
-async def heard(cwd: Path, leave_with: str, limit_s: float = 20.0, said: list[object] | None = None) -> list[object]:
+async def heard(
+    cwd: Path,
+    leave_with: str,
+    limit_s: float = 20.0,
+    said: list[object] | None = None,
+    variables: Mapping[str, str] = BASE,
+) -> list[object]:
     """What a short process says, as it comes in `said`, and how that ends."""
     task = Task(
-        (*module_words("tests.preloader.short"), "a word"), str(cwd), BASE | {"LEAVE_WITH": leave_with}, b"a question"
+        (*module_words("tests.preloader.short"), "a word"),
+        str(cwd),
+        {**variables, "LEAVE_WITH": leave_with},
+        b"a question",
     )
     said = [] if said is None else said
     try:
@@ -292,29 +302,23 @@ async def test_a_forked_short_process_says_and_ends_as_one_started_anew(
     assert [fork is not None for fork in forks] == [True]
 
 
-async def test_a_short_process_ends_with_its_time_and_with_its_preloader(
-    preloaders: Preloaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that hangs is ended; of one whose end nobody can tell, nobody takes the half for the whole."""
-    keepers = Keepers(preloaders)
-    await carried_out(keepers, tmp_path, ordered(tmp_path))
-    monkeypatch.setattr(tasks, "forking", preloaders)
-    *_, last = await heard(tmp_path, "never", 1.0)
-    assert str(last).endswith("did not answer within 1 s and was ended")
-    said: list[object] = []
-    hearing = asyncio.create_task(heard(tmp_path, "never", said=said))
-    await until(lambda: len(said) == 2)
-    (preloader,) = preloaders.pids()
-    os.kill(preloader, signal.SIGKILL)
-    last = (await hearing)[-1]
-    assert str(last).endswith("ended with exit code 1: a last word")
+# The last two end the preloader of the others, and the second takes the one that the first has left.
+
+
+def with_two_threads(folder: Path, attempt: int = 1) -> LaunchOrder:
+    """The written order of an attempt for another preloader than that of the others."""
+    order = ordered(folder, attempt)
+    order.env.update(TWO_THREADS)
+    write_launch(RunDir(folder).attempt(attempt).launch, order)
+    return order
 
 
 async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
-    preloaders: Preloaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keepers: Keepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launch with other variables must not end the evaluation that another preloader's fork plays."""
-    keepers = Keepers(preloaders)
+    preloaders = keepers.preloaders
+    assert preloaders is not None
     await carried_out(keepers, tmp_path, ordered(tmp_path))
     (first,) = preloaders.pids()
     monkeypatch.setattr(tasks, "forking", preloaders)
@@ -322,13 +326,29 @@ async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
     hearing = asyncio.create_task(heard(tmp_path, "never", 60.0, said))
     await until(lambda: len(said) == 2)
     (short,) = psutil.Process(first).children()
-    order = ordered(tmp_path, 2)
-    order.env["OMP_NUM_THREADS"] = "2"
-    write_launch(RunDir(tmp_path).attempt(2).launch, order)
-    assert (await carried_out(keepers, tmp_path, order))[0].preloaded
+    assert (await carried_out(keepers, tmp_path, with_two_threads(tmp_path, 2)))[0].preloaded
     assert preloaders.pids() != [first]
     assert psutil.pid_exists(first)
     assert not hearing.done()
     short.kill()
     assert "ended" in str((await hearing)[-1])
     await until(lambda: not psutil.pid_exists(first))
+
+
+async def test_a_short_process_ends_with_its_time_and_with_its_preloader(
+    keepers: Keepers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that hangs is ended; of one whose end nobody can tell, nobody takes the half for the whole."""
+    preloaders = keepers.preloaders
+    assert preloaders is not None
+    await carried_out(keepers, tmp_path, with_two_threads(tmp_path))
+    monkeypatch.setattr(tasks, "forking", preloaders)
+    *_, last = await heard(tmp_path, "never", 1.0, variables=TWO_THREADS)
+    assert str(last).endswith("did not answer within 1 s and was ended")
+    said: list[object] = []
+    hearing = asyncio.create_task(heard(tmp_path, "never", said=said, variables=TWO_THREADS))
+    await until(lambda: len(said) == 2)
+    (preloader,) = preloaders.pids()
+    os.kill(preloader, signal.SIGKILL)
+    last = (await hearing)[-1]
+    assert str(last).endswith("ended with exit code 1: a last word")
