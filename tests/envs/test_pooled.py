@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from mission_tui.envs import pooled
-from mission_tui.envs.pooled import PooledBatch
+if TYPE_CHECKING:
+    from mission_tui.envs.pooled import PooledBatch
 
 SOME = np.array([False, True, False])
 
@@ -46,8 +46,11 @@ class CountingPool:
 @pytest.fixture
 def batch(monkeypatch: pytest.MonkeyPatch) -> PooledBatch:
     """Three counting lanes."""
+    # Importing it imports envpool with its games, which every process that collects the tests would wait for.
+    from mission_tui.envs import pooled
+
     monkeypatch.setattr(pooled, "_Pool", CountingPool)
-    return PooledBatch(3, "Counting-v0")
+    return pooled.PooledBatch(3, "Counting-v0")
 
 
 def test_a_reset_mask_leaves_the_other_lanes_where_they_are(batch: PooledBatch) -> None:
@@ -81,6 +84,8 @@ def test_what_a_pool_cannot_do_is_said(batch: PooledBatch) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("envpool") is None, reason="the `fast-envs` extra is not installed")
 def test_envpools_own_lanes_are_left_too() -> None:
     """CartPole: two poles go on falling, the third stands anew."""
+    from mission_tui.envs.pooled import PooledBatch
+
     batch = PooledBatch(3, "CartPole-v1")
     batch.reset(seed=5)
     for _ in range(4):
