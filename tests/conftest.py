@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     gc.disable()
     try:
-        is_worker = hasattr(session.config, "workerinput")
-        with first_alone(Path(session.config.stash[AT_HOME])) if is_worker else nullcontext():
+        waits = hasattr(session.config, "workerinput") and not are_compiled([*TESTS.rglob("test_*.py")])
+        with first_alone(Path(session.config.stash[AT_HOME])) if waits else nullcontext():
             return (yield)
     finally:
         sys.dont_write_bytecode = kept
@@ -121,14 +121,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @contextmanager
 def first_alone(folder: Path) -> Iterator[None]:
-    """One worker at first, then all others at once, where most modules have yet to be compiled.
+    """One worker at first, then all others at once.
 
     In a new checkout all would begin together, and none would find the bytecode of another.
     """
-    modules = list(TESTS.rglob("test_*.py"))
-    if sum(map(is_compiled, modules)) > 0.9 * len(modules):
-        yield
-        return
     with (folder / "collecting").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         collected = folder / "collected"
@@ -138,10 +134,13 @@ def first_alone(folder: Path) -> Iterator[None]:
         collected.touch()
 
 
-def is_compiled(module: Path) -> bool:
-    """Whether what pytest makes of the module is newer than the module."""
-    made = rewrite.get_cache_dir(module) / f"{module.stem}{rewrite.PYC_TAIL}"
-    return made.exists() and made.stat().st_mtime >= module.stat().st_mtime
+def are_compiled(modules: Sequence[Path]) -> bool:
+    """Whether what pytest makes of nearly all of them is newer than they are: then nobody has to wait for it."""
+    made = [rewrite.get_cache_dir(module) / f"{module.stem}{rewrite.PYC_TAIL}" for module in modules]
+    newer = (
+        it.exists() and it.stat().st_mtime >= module.stat().st_mtime for it, module in zip(made, modules, strict=True)
+    )
+    return sum(newer) > 0.9 * len(modules)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

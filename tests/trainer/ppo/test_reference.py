@@ -26,6 +26,8 @@ from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import equal
 
 LANES = 4
+UPDATES = 3
+"""The same for every engine, so that what they are held against is trained once."""
 CASES: dict[str, dict[str, Any]] = {
     "discrete": {"env": "CartPole-v1"},
     "continuous": {"env": "Pendulum-v1", "ent_coef": 0.01},
@@ -102,7 +104,7 @@ def stock_ppo(name: str, updates: int) -> Any:
 )
 def test_parameters_equal_those_of_stock_ppo(engine: Callable[..., Any], name: str) -> None:
     """After three updates with the same seed every parameter and every Adam moment is the same, bit for bit."""
-    ours, stock = learned(engine, InlineVecEnv, CASES[name], 3), stock_ppo(name, 3)
+    ours, stock = learned(engine, InlineVecEnv, CASES[name], UPDATES), stock_ppo(name, UPDATES)
     assert equal(ours.policy.state_dict(), stock.policy.state_dict())
     for mine, theirs in zip(ours.policy.optimizer.state.values(), stock.policy.optimizer.state.values(), strict=True):
         assert equal(mine, theirs)
@@ -114,13 +116,13 @@ def test_parameters_equal_those_of_stock_ppo(engine: Callable[..., Any], name: s
 def test_the_fast_engine_learns_the_parameters_of_stock_ppo_within_rounding(
     name: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After five updates as runs compute them, with the kernels and without, no parameter is further than 1e-5 off."""
+    """After three updates as runs compute them, with the kernels and without, no parameter is further than 6e-6 off."""
     if by == "torch":
         monkeypatch.setattr(native, "kernels", lambda: None)
-    ours, stock = learned(FastPPO, InlineVecEnv, CASES[name], 5), stock_ppo(name, 5)
+    ours, stock = learned(FastPPO, InlineVecEnv, CASES[name], UPDATES), stock_ppo(name, UPDATES)
     theirs = stock.policy.state_dict()
     for parameter, mine in ours.policy.state_dict().items():
-        th.testing.assert_close(mine, theirs[parameter], rtol=0.0, atol=1e-5)
+        th.testing.assert_close(mine, theirs[parameter], rtol=0.0, atol=2e-6 * UPDATES)
 
 
 def one_update(case: dict[str, Any], engine: type[PPO] = FastPPO) -> tuple[Any, dict[str, float]]:

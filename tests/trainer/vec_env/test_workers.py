@@ -108,8 +108,15 @@ SPACES: dict[str, dict[str, Any]] = {
 }
 
 
-@split_or_not
-@pytest.mark.parametrize("id_", SPACES)
+BOTH_WAYS = [
+    pytest.param(id_, split, id=f"{id_}-{how}", marks=() if (number % 2 == 0) == split else pytest.mark.slow)
+    for number, id_ in enumerate(SPACES)
+    for split, how in ((False, "workers"), (True, "split"))
+]
+"""Each space in one of the ways, by turns, and in the other where there is time: most of it is workers that start."""
+
+
+@pytest.mark.parametrize(("id_", "split"), BOTH_WAYS)
 def test_the_same_seeds_live_the_same_episodes(id_: str, split: bool) -> None:
     """Observations, rewards, ends, infos and reset infos are equal to DummyVecEnv's bit for bit, in every space."""
     theirs = dummy(id_, **SPACES[id_])
