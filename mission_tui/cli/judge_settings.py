@@ -55,7 +55,7 @@ class JudgeSettings:
         cls, session: Session, preset: str | None, spec_file: Path | None, health: Path | None, said: Mapping[str, Any]
     ) -> JudgeSettings:
         """What the options mean. Raises `UsageError` and `PresetError`."""
-        from mission_tui.records.preset_files import load_health_file
+        from mission_tui.records.preset_files import load_health_file, resolved_preset
         from mission_tui.records.runs.spec_file import read_spec
 
         if preset is not None and spec_file is not None:
@@ -63,7 +63,7 @@ class JudgeSettings:
         files = session.health()
         spec = read_spec(spec_file) if spec_file is not None else None
         if preset is not None:
-            spec = _preset(session, preset, files)
+            spec = resolved_preset(preset, session.preset_dirs, files)
         return cls(spec, said, files, load_health_file(health) if health is not None else None)
 
 
@@ -152,14 +152,6 @@ def _anew_in_words(log: TrainingLog) -> str:
     which = ", ".join(f"{update:,}" for update in begun[:_NAMED]) + (", ..." if len(begun) > _NAMED else "")
     counted = "update" if log.log_interval == 1 else "row"
     return f"; steps go back at {counted} {which}, as where another training begins: judged by itself from there"
-
-
-def _preset(session: Session, name: str, files: tuple[HealthFile, ...]) -> Spec:
-    from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import base_of, load_preset
-
-    preset = load_preset(name, session.preset_dirs)
-    return resolve(preset, lambda base: base_of(preset, base, session.preset_dirs), (), files)
 
 
 def _limited(spec: Spec, judge_settings: JudgeSettings) -> Spec:

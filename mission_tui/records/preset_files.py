@@ -24,6 +24,7 @@ from mission_tui.records.files.given_files import read_toml
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset import Machine
+    from mission_tui.fleet.specs.spec import Spec
 
 ZOO = "zoo"
 """The folder of the RL zoo's presets, with which all their names begin."""
@@ -92,6 +93,14 @@ def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
     if zoo:
         known = "mission-tui presets --zoo lists those of the RL zoo"
     raise UsageError(f"no preset '{clean(name_or_path, 60)}'{nearest(name[:60], {**found, **zoo}) or f'; {known}'}")
+
+
+def resolved_preset(name_or_path: str, dirs: Sequence[Path], health: Sequence[HealthFile]) -> Spec:
+    """What a launch of the preset that `name_or_path` means would train. Raises as `load_preset`."""
+    from mission_tui.fleet.specs.preset import resolve  # who only lists presets resolves none
+
+    preset = load_preset(name_or_path, dirs)
+    return resolve(preset, lambda base: base_of(preset, base, dirs), health=health)
 
 
 def base_of(preset: PresetFile, name: str, dirs: Sequence[Path]) -> PresetFile:

@@ -21,7 +21,6 @@ from mission_tui.errors import MissionError, UsageError
 if TYPE_CHECKING:
     from mission_tui.cli.html.markup import Html
     from mission_tui.fleet.compare import Axis
-    from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import DetailsReply
 
 FILM_S = 40.0
@@ -73,6 +72,7 @@ def report_command(
     """
     from mission_tui.cli.html.contents import read_report
     from mission_tui.cli.html.report_file import check_target, film_of, write_report
+    from mission_tui.records.preset_files import resolved_preset
 
     if film is not None and no_film:
         raise UsageError("--film names one and --no-film wants none: give one of them")
@@ -80,7 +80,12 @@ def report_command(
     films: list[Html] = [] if film is None else [film_of(film)]
     details = _details(session, runs)
     made = read_report(
-        details, lambda name: _preset(session, name), print_error, tuple(dict.fromkeys(metrics)), by, threshold
+        details,
+        lambda name: resolved_preset(name, session.preset_dirs, session.health()),
+        print_error,
+        tuple(dict.fromkeys(metrics)),
+        by,
+        threshold,
     )
     if film is None and not no_film:
         films += _films(session, details)
@@ -170,12 +175,3 @@ def _film(session: Session, run: str, name: str) -> Html:
     ]
     words = f"{name}, the episode of seed {result['episodes'][0]['seed']}: {'; '.join(takes)}."
     return join(film_in(data), tag("p", words, class_="quiet"))
-
-
-def _preset(session: Session, name: str) -> Spec:
-    """The spec of a preset as it is now. Raises `MissionError`."""
-    from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.records.preset_files import base_of, load_preset
-
-    preset = load_preset(name, session.preset_dirs)
-    return resolve(preset, lambda base: base_of(preset, base, session.preset_dirs), health=session.health())
