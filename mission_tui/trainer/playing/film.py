@@ -1,8 +1,8 @@
 """``python -m mission_tui.trainer.playing.film RUN_DIR --checkpoints A,B --episodes N --seed S --out FILE``.
 
 The same episodes by the policies of several checkpoints, side by side, as one animated file. Each is played twice:
-first without pictures, to know how many steps a frame must stand for. The file is there once it is whole; whoever is
-stopped before leaves nothing. Progress as JSON lines on stdout, the result as the last one.
+first without pictures, to know how many steps a frame must stand for. The file is there once it is whole; a process
+that is stopped before leaves nothing. Progress as JSON lines on stdout, the result as the last one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, Pla
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing import film_pictures
-from mission_tui.trainer.playing.watch import Player, begin_playing, in_text, rendered
+from mission_tui.trainer.playing.show import text_or_frame
+from mission_tui.trainer.playing.watch import Player, begin_playing, in_text
 from mission_tui.trainer.process import Say, answer
 from mission_tui.trainer.vec_env.build import EnvMaker
 
@@ -141,7 +142,11 @@ class _Scene:
             steps -= 1000
 
     def _keep(self, env: gymnasium.Env[Any, Any], drawn: Drawn, canvas: Canvas) -> str:
-        said = picture_of_state(env.unwrapped, canvas.columns, canvas.lines) if drawn == "state" else rendered(env)
+        said = (
+            picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
+            if drawn == "state"
+            else text_or_frame(env.render())
+        )
         self._seen = self._lettering.page(said) if isinstance(said, str) else np.array(said)
         return ""
 
@@ -227,7 +232,7 @@ def _in_pixels(env: EnvSpec, rules: Path) -> tuple[EnvSpec, Drawn, str]:
         return in_text(env, rules)
     try:
         made.reset(seed=0)
-        if not isinstance(rendered(made), str):
+        if not isinstance(text_or_frame(made.render()), str):
             return drawing, "pixels", ""
     except Exception:  # noqa: BLE001, S110 - a drawing is foreign code and may raise anything; there are other ways
         pass

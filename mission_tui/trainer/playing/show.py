@@ -122,17 +122,21 @@ def _picture(vec: VecEnv, mode: str, canvas: Canvas) -> str:
     try:
         if mode == "state":
             return picture_of_state(vec.get_attr("unwrapped")[0], canvas.columns, canvas.lines)
-        drawn: Any = vec.env_method("render")[0]
-        if isinstance(drawn, list):
-            drawn = drawn[-1]
-        if isinstance(drawn, str):
-            return drawn
-        frame = np.asarray(drawn)
+        said = text_or_frame(vec.env_method("render")[0])
     except Exception as error:  # foreign code
         raise EnvError(f"the environment could not draw itself: {raised_by(error)}") from error
+    return said if isinstance(said, str) else half_blocks(said, canvas)
+
+
+def text_or_frame(drawn: Any) -> str | Frame:
+    """What an environment drew, the last of several: text or pixels. Raises `ValueError` for anything else."""
+    drawn = drawn[-1] if isinstance(drawn, list) else drawn
+    if isinstance(drawn, str):
+        return drawn
+    frame = np.asarray(drawn)
     if frame.ndim != 3 or frame.shape[2] < 3 or frame.dtype != np.uint8:
-        raise EnvError(f"the environment drew a {type(drawn).__name__} where a frame of pixels or a text belongs")
-    return half_blocks(frame[:, :, :3], canvas)
+        raise ValueError(f"it drew a {type(drawn).__name__} where a frame of pixels or a text belongs")
+    return frame[:, :, :3]
 
 
 def _wait_until(due_s: float) -> float:

@@ -2,7 +2,7 @@
 
 It goes as far as it is asked to: an order (`PlayOrder`) a line on stdin, and for each a frame (`PlayedFrame`) on
 stdout. Nothing runs ahead, so nothing queues. Episodes are those of an evaluation: by the run's snapshot, with its
-statistics frozen, each with a seed of its own. It lives no longer than whoever asks: stdin ends, or the kernel kills it
+statistics frozen, each with a seed of its own. It lives no longer than what asks it: stdin ends, or the kernel kills it
 with its parent; it uses one thread, no GPU, and little more memory than it is given.
 """
 
@@ -38,7 +38,7 @@ from mission_tui.process_name import call_process
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.playing.evaluate import subject, trained_model
-from mission_tui.trainer.playing.show import Frame, half_blocks, pixels_of
+from mission_tui.trainer.playing.show import half_blocks, pixels_of, text_or_frame
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env
@@ -114,7 +114,7 @@ Draw = Callable[[gymnasium.Env[Any, Any], played_frame.Drawn, played_frame.Canva
 class Player:
     """One environment and the policy of a checkpoint. Raises what `subject` and `trained_model` raise.
 
-    `choose` and `draw` are for whoever wants other pictures than text.
+    `choose` and `draw` are for other pictures than text.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ def _in_a_terminal(
 ) -> str | played_frame.PixelPicture:
     if drawn == "state":
         return picture_of_state(env.unwrapped, canvas.columns, canvas.lines)
-    said = rendered(env)
+    said = text_or_frame(env.render())
     if isinstance(said, str):
         return said
     if canvas.cell is not None:
@@ -250,18 +250,6 @@ def _in_a_terminal(
         if max(len(pixels.png), len(pixels.sixels)) <= played_frame.MOST_PNG_BYTES:
             return pixels
     return half_blocks(said, canvas)
-
-
-def rendered(env: gymnasium.Env[Any, Any]) -> str | Frame:
-    """What an environment draws, text or pixels. Raises `ValueError` for anything else."""
-    drawn: Any = env.render()
-    drawn = drawn[-1] if isinstance(drawn, list) else drawn
-    if isinstance(drawn, str):
-        return drawn
-    frame = np.asarray(drawn)
-    if frame.ndim != 3 or frame.shape[2] < 3 or frame.dtype != np.uint8:
-        raise ValueError(f"it drew a {type(drawn).__name__} where a frame of pixels or a text belongs")
-    return frame[:, :, :3]
 
 
 class _Decision:
