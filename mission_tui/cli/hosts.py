@@ -192,7 +192,7 @@ def _answers(hosts: Mapping[str, Host | None], words: Sequence[str]) -> dict[str
 
 def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
     try:
-        returned, out, error_out = _heard(_argv(host, words))
+        returned, out, error_out = _output_of(_argv(host, words))
     except subprocess.TimeoutExpired:
         return _Answer(EX_UNAVAILABLE, b"", f"no answer within {_ANSWER_S:.0f} s")
     except OSError as error:
@@ -209,7 +209,7 @@ class _TooMuchError(Exception):
     """What no answer has: another machine may say things without end."""
 
 
-def _heard(argv: Sequence[str]) -> tuple[int, bytes, bytes]:
+def _output_of(argv: Sequence[str]) -> tuple[int, bytes, bytes]:
     """Exit code, stdout and stderr of a command. Raises `OSError`, `TimeoutExpired` and `_TooMuchError`."""
     deadline = time.monotonic() + _ANSWER_S
     pipe = subprocess.PIPE

@@ -187,13 +187,13 @@ def ended_elsewhere(but: Path, environ: Mapping[str, str]) -> tuple[EndedElsewhe
     """Roots other than `but` in which runs ended since they were looked at, as far as that is known in a moment."""
     found: list[EndedElsewhere] = []
     # As with a home folder that hangs: the thread may go on waiting, and nobody waits for it.
-    looking = threading.Thread(target=_look, args=(found, socket_dir(but).name, environ), daemon=True)
+    looking = threading.Thread(target=_read_ends, args=(found, socket_dir(but).name, environ), daemon=True)
     looking.start()
     looking.join(PATIENCE_S)
     return tuple(found)
 
 
-def _look(found: list[EndedElsewhere], but: str, environ: Mapping[str, str]) -> None:
+def _read_ends(found: list[EndedElsewhere], but: str, environ: Mapping[str, str]) -> None:
     since_t = time.time() - OLD_S
     for file in _newest(used_roots_dir(environ), _ENDS)[:MOST_READ]:
         known = _read(file) if file.stem != but else None

@@ -84,7 +84,7 @@ class Driver:
             begun = time.process_time()
             self._check_stop()
             running = [trial.number for trial in self._study.trials() if trial.state == "running"]
-            live = sum(self._look(number) for number in running)
+            live = sum(self._poll_trial(number) for number in running)
             self._check_stop()
             more = self._launch(live)
             result = self._say()
@@ -167,7 +167,7 @@ class Driver:
         why = next((trial.why for trial in reversed(self._study.trials()) if trial.state == "failed"), "")
         return f"{self._fails} trials failed one after the other; the last one: {why}"
 
-    def _look(self, number: int) -> int:
+    def _poll_trial(self, number: int) -> int:
         """Read the runs of a trial, prune it, tell what it came to; how many of its runs live."""
         study, runs = self._study, self._study.runs_of(number)
         views = self._fleet.views(runs)

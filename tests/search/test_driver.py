@@ -71,10 +71,10 @@ def test_a_trial_stopped_with_its_whole_search_is_none_that_failed(
 
     monkeypatch.setattr(search._fleet, "views", views)
     if counts:
-        assert search._look(0) == 0
+        assert search._poll_trial(0) == 0
     else:
         with pytest.raises(StopAskedError):
-            search._look(0)
+            search._poll_trial(0)
     assert [trial.state for trial in search._study.trials()] == ["failed" if counts else "running"]
 
 

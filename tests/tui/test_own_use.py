@@ -22,11 +22,11 @@ def test_a_runs_own_use_is_drawn_as_it_went() -> None:
     """A cell for two seconds, the newest at the right; CPU always, beyond one core too, GPU where the driver tells."""
     use = OwnUse()
     for second in range(9):
-        use.look(_taking(100.0 * second / 8), NOW + second)
+        use.sample(_taking(100.0 * second / 8), NOW + second)
     assert list(use.words) == ["CPU 100% ▁▃▅▇█"]
-    use.look(_taking(400.0, 50.0), NOW + 10)
+    use.sample(_taking(400.0, 50.0), NOW + 10)
     assert list(use.words) == ["CPU 400% ▁▁▂▂▃█", "GPU 50% ▅"]
-    use.look(structs.replace(LIVE[0], usage=None), NOW + 12)
+    use.sample(structs.replace(LIVE[0], usage=None), NOW + 12)
     assert not use.words
 
 

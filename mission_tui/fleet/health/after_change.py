@@ -203,7 +203,7 @@ class AfterChange(Rule):
         advice, words, undo = self._remedy()
         self._told_undo = undo
         return Explanation(
-            sentence="; ".join((self._told(row), ", ".join(self._effects(row)))).rstrip("; "),
+            sentence="; ".join((self._change_words(row), ", ".join(self._effects(row)))).rstrip("; "),
             cause=cause if _presses(self._changed) else "what other rules found since is listed below",
             advice=advice,
             advice_set=words,
@@ -257,7 +257,7 @@ class AfterChange(Rule):
         self._best = max(self._best, mean, now)
         return self._best - now
 
-    def _told(self, row: Row | None) -> str:
+    def _change_words(self, row: Row | None) -> str:
         """What was changed, and when; that it was taken back."""
         said = [self._in_words(it, row) for it in self._changed[:_NAMED]]
         more = len(self._changed) - len(said)

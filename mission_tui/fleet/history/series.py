@@ -236,7 +236,7 @@ class Columns:
         """From `row` on: update, timesteps, the values of two series, and how many episodes ended."""
         first, second = (self._columns.get(name) or Column() for name in (one, other))
         for at in range(row, len(self)):
-            one_value, other_value = _told(first.at(at)), _told(second.at(at))
+            one_value, other_value = _number_in(first.at(at)), _number_in(second.at(at))
             yield self._updates[at], self._timesteps[at], one_value, other_value, self._counts.ended(at)
 
     def speeds(self, begin: float, end: float, most: int) -> list[tuple[float, float, float]]:
@@ -320,8 +320,8 @@ class Columns:
         return (_short(min(cells)), _short(max(cells))) if cells else (None, None)
 
 
-def _told(cell: float | None) -> float | None:
-    """The number that was told."""
+def _number_in(cell: float | None) -> float | None:
+    """The number in a cell; None where there is none."""
     return None if cell is None else number(_short(cell))
 
 

@@ -81,7 +81,7 @@ class Preloader:
             self._child: Child = start_child(
                 words, self._ended, cwd="/", env={**environ, **padding}, detached=True, passes=(theirs.fileno(),)
             )
-        self._loop.add_reader(self._channel, self._heard)
+        self._loop.add_reader(self._channel, self._read_channel)
         self._patience = self._loop.call_later(LOADING_S, self.end, f"it was not ready after {LOADING_S:.0f} s")
 
     @property
@@ -194,7 +194,7 @@ class Preloader:
         with suppress(OSError):
             self._channel.setblocking(False)
 
-    def _heard(self) -> None:
+    def _read_channel(self) -> None:
         try:
             self._take(self._channel.recv(1 << 16))
         except BlockingIOError:

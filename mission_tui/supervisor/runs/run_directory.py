@@ -86,7 +86,7 @@ def create_run(
             )
             created = events.append(lambda seq: make_first(seq, created_t or time.time(), asker=requester()))
             for make in story:
-                events.append(partial(_told, make))
+                events.append(partial(_event_now, make))
         finally:
             events.close()
         with storing(run.path, "make"):
@@ -97,7 +97,7 @@ def create_run(
     return created
 
 
-def _told(make: Callable[[int, float], FleetEvent], seq: int) -> FleetEvent:
+def _event_now(make: Callable[[int, float], FleetEvent], seq: int) -> FleetEvent:
     return make(seq, time.time())
 
 

@@ -213,7 +213,7 @@ class OtherRoots:
             except OSError as error:
                 log.warning("other screens are not told of the runs here: %s", error)
         if attended and self._beats % LOOK_BEATS == 0 and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._see(), name="elsewhere")
+            self._looking = asyncio.create_task(self._find_other_roots(), name="elsewhere")
             self._runs.duties.follow("search for other roots", self._looking)
         self._beats = self._beats + 1 if attended else 0
 
@@ -233,7 +233,7 @@ class OtherRoots:
         """The socket folder was made again: nothing is written in it yet."""
         self._told = None
 
-    async def _see(self) -> None:
+    async def _find_other_roots(self) -> None:
         roots = await asyncio.to_thread(live_roots, self._runs.root)
         self._runs.store.observe_surroundings(elsewhere=roots)
         self._runs.changed.set()

@@ -77,7 +77,7 @@ class Trackers:
             if run_id not in self._core.store:
                 del self._tracked[run_id]
                 continue
-            self._hear(run_id, known)
+            self._read_state(run_id, known)
             if known.child is None and known.over:
                 del self._tracked[run_id]
             elif known.child is None and now >= known.again_at:
@@ -150,7 +150,7 @@ class Trackers:
         os.setpriority(os.PRIO_PROCESS, child.pid, NICENESS)
         return child
 
-    def _hear(self, run_id: str, known: _Tracked) -> None:
+    def _read_state(self, run_id: str, known: _Tracked) -> None:
         """What its process wrote down of how it goes."""
         try:
             path = known.dir.track(known.tracker)

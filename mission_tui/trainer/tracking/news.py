@@ -143,7 +143,7 @@ class NewsReader:
                 self._ended = outcome_word(event.outcome)
             if event.seq > self._event:
                 self._event = event.seq
-                self._hear(event, news)
+                self._take_event(event, news)
         news.ended, news.seq, news.event = self._ended, self._seq, self._event
         news.behind = self._metrics.behind or self._events.behind
         self._metrics.damage.clear()
@@ -171,7 +171,7 @@ class NewsReader:
             case _:
                 pass
 
-    def _hear(self, event: FleetEvent, news: News) -> None:
+    def _take_event(self, event: FleetEvent, news: News) -> None:
         match event:
             case FindingChanged():
                 shown = event.finding.evidence[-1] if event.finding.evidence else {}

@@ -241,7 +241,7 @@ class WorkersVecEnv(VecEnv):
             os.close(memory)
         try:
             made = self._did(partial(self._own.make, recipe.make)) if self._own is not None else None
-            self.can_save_state = all(self._heard("making", self._calling, made))
+            self.can_save_state = all(self._answers("making", self._calling, made))
             if self._own is not None:
                 self.can_save_state = self.can_save_state and self._own.can_save_state
             super().__init__(n_envs, *observed)
@@ -282,7 +282,7 @@ class WorkersVecEnv(VecEnv):
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
         finals = self._arrays.finals
         lane_steps: list[LaneStep] | None
-        for lane_steps in self._heard("step", self._stepping, own):
+        for lane_steps in self._answers("step", self._stepping, own):
             for env, info, reset_info in lane_steps or ():
                 infos[env] = info
                 if reset_info is not None:
@@ -373,7 +373,7 @@ class WorkersVecEnv(VecEnv):
         self.pool.send({index: frame(CALL, ask) for index, ask in asks.items()}, self._calling)
         own = None if own_ask is None or self._own is None else self._did(partial(self._own.call, own_ask))
         answers: list[Any] = [None] * len(asked)
-        for index, given in zip(order, self._heard(what, self._calling, own, asks), strict=True):
+        for index, given in zip(order, self._answers(what, self._calling, own, asks), strict=True):
             for position, answer in zip(shares[index], given, strict=True):
                 answers[position] = answer
         return answers
@@ -394,7 +394,9 @@ class WorkersVecEnv(VecEnv):
         leave_fork()
         return result
 
-    def _heard(self, doing: str, patience: AnswerTimeout, own: Any, asked: Collection[int] | None = None) -> list[Any]:
+    def _answers(
+        self, doing: str, patience: AnswerTimeout, own: Any, asked: Collection[int] | None = None
+    ) -> list[Any]:
         """The answers of the workers `asked`, or of all, and behind them this process's `own` where it has one."""
         answers = self.pool.receive(range(len(self.pool)) if asked is None else asked, doing, patience)
         if isinstance(own, Raised):

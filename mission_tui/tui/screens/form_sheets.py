@@ -195,4 +195,4 @@ class MachinePicker(Picker):
             at, self._choices = choices.at, self._choices_now()
             choices.offer(self._choices)
             choices.step(at)
-            self._told()
+            self._show_chosen()

@@ -176,7 +176,7 @@ class AwayScreen(Sheet[None]):
                     strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
             if self._told:
                 strips += [line([], width), line([("told here", colours.LIVE)], width)]
-        return [*strips, *(line(parts, width) for it in reversed(self._told) for parts in _told(it, width))]
+        return [*strips, *(line(parts, width) for it in reversed(self._told) for parts in _message_lines(it, width))]
 
     def _head(self, it: RunNews) -> list[Part]:
         view = it.view
@@ -202,7 +202,7 @@ class AwayScreen(Sheet[None]):
             yield f"{numbers.clock(t, now)}  {words}" if t > 0 else words
 
 
-def _told(it: Message, width: int) -> Iterator[list[Part]]:
+def _message_lines(it: Message, width: int) -> Iterator[list[Part]]:
     """When and what, the rows of a long sentence below each other."""
     head, style = f"{numbers.clock(it.t, it.t)}  ", _TOLD[it.severity]
     for at, text in enumerate(wrap(it.sentence, width - len(head))):

@@ -221,12 +221,12 @@ class LaunchForm(Sheet[DraftedLaunch]):
         found = offers(id_, typed, self._preview.spec, snapshot)
         preset = self._preset
 
-        def told(width: int) -> str:
+        def explanation(width: int) -> str:
             if isinstance(field, Presets) and preset is not None:
                 return _about_preset(preset, field.sought, width)
             return about(id_, word, snapshot)
 
-        self.query_one(OfferLine).offer((id_, typed), found, told)
+        self.query_one(OfferLine).offer((id_, typed), found, explanation)
 
     @on(Input.Submitted)
     def action_submit(self) -> None:

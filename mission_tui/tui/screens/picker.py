@@ -38,7 +38,7 @@ class Picker(Sheet[str]):
         self._typed = typed
         self._subject = self._title
 
-    def _told(self) -> None:
+    def _show_chosen(self) -> None:
         """Where the cursor is, with all of its detail; of how many, where the list is longer than its window."""
         choices = self.query_one(Choices)
         many = len(choices.choices)
@@ -50,7 +50,7 @@ class Picker(Sheet[str]):
     def on_resize(self) -> None:
         """Another size holds more choices, or fewer."""
         super().on_resize()
-        self._told()
+        self._show_chosen()
 
     def content(self) -> ComposeResult:
         """The line to type into, if there is one, above the list."""
@@ -90,7 +90,7 @@ class Picker(Sheet[str]):
             )
 
         self.query_one(Choices).offer(sorted(found, key=place) if words else found)
-        self._told()
+        self._show_chosen()
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
@@ -116,12 +116,12 @@ class Picker(Sheet[str]):
 
     def on_choices_moved(self) -> None:
         """The wheel moved the cursor."""
-        self._told()
+        self._show_chosen()
 
     def action_step(self, by: int) -> None:
         """Move the cursor."""
         self.query_one(Choices).step(by)
-        self._told()
+        self._show_chosen()
 
     def action_scroll_to(self, how: Move) -> None:
         """The other keys that move, by a line, a page, or to an end."""

@@ -53,8 +53,8 @@ class OwnUse:
         self._gpu: deque[float] = deque(maxlen=_USE_CELLS)
         self.words: tuple[str, ...] = ()
 
-    def look(self, view: RunView, now: float) -> None:
-        """Take in what it takes at `now`, if the last look is over."""
+    def sample(self, view: RunView, now: float) -> None:
+        """Take in what it takes at `now`, if the last sample is old enough."""
         if view.usage is None:
             self.words = ()
             return
@@ -110,7 +110,7 @@ class PaneGrid(Lines):
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
         self._uses = {run.id: self._uses.get(run.id) or OwnUse() for run in runs}
         for run in runs:
-            self._uses[run.id].look(run, now)
+            self._uses[run.id].sample(run, now)
         self.redraw()
 
     def redraw(self) -> None:
