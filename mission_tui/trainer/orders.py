@@ -246,7 +246,7 @@ class Link:
             self._fence.check_if_due()
         return [] if self._telemetry is None else self._telemetry.orders()
 
-    def name_workers(self, pids: tuple[int, ...], look: Callable[[], EnvWorkers] | None = None) -> None:
+    def name_workers(self, pids: tuple[int, ...], look: Callable[[], EnvWorkers] | None) -> None:
         """Have heartbeats name the processes that environments live in, and say how these are, as `look` tells."""
         if self._telemetry is not None:
             self._telemetry.workers, self._telemetry.look = pids, look

@@ -78,9 +78,9 @@ def read_report(
     details: Sequence[DetailsReply],
     preset_of: PresetOf,
     say: Callable[[str], None],
-    metrics: Sequence[str] = (),
-    by: Axis = "step",
-    threshold: float | None = None,
+    metrics: Sequence[str],
+    by: Axis,
+    threshold: float | None,
 ) -> Report:
     """The report of the runs in `details`; `say` hears of damage in their files. `metrics`: none are the usual ones.
 

@@ -247,7 +247,7 @@ def curve_of(name: str, trace: Trace, by: Axis, points: int = POINTS, *, extreme
     )
 
 
-def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int = POINTS, edges: Edges = "range") -> Curve | None:
+def band_of(name: str, traces: Sequence[Trace], by: Axis, points: int, edges: Edges) -> Curve | None:
     """The middle and `edges` of several runs on the part of the axis that all have; None where there is none. Too few
     runs for an interval have the middle alone.
     """

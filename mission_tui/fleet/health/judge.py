@@ -445,7 +445,7 @@ class HealthJudge:
         first = min(causes, key=lambda it: (it.first_update, STAGES[it.rule]), default=None)
         return "" if first is None else first.part_of or first.id
 
-    def _explain(self, rule: Rule, severity: Severity, part_of: str = "") -> Explanation:
+    def _explain(self, rule: Rule, severity: Severity, part_of: str) -> Explanation:
         """The rule's words, or of settings that come first; of a training that is not ours, none that only ours could
         follow. What came of a change is mended by undoing that.
         """

@@ -53,7 +53,7 @@ def pressure_sentence(settings: Settings, learning_rate: float | None) -> str:
     return "learning rate and gradient steps per update are not in this log"
 
 
-def halved_learning_rate(settings: Settings, row: Row | None = None) -> tuple[str, ...]:
+def halved_learning_rate(settings: Settings, row: Row | None) -> tuple[str, ...]:
     """The assignment that halves the run's learning rate, schedule or number; none when it is not known."""
     rate = settings.learning_rate
     if isinstance(rate, Schedule):

@@ -130,7 +130,7 @@ def items_of(
     ]
 
 
-def member_name(group: str, stem: str, seed: int | None = None) -> str:
+def member_name(group: str, stem: str, seed: int | None) -> str:
     """`cartpole-3f9a-7` or `cartpole-3f9a-7-s2`."""
     tail = f"-{stem}" if seed is None else f"-{stem}-s{seed}"
     return f"{group[: LONGEST_NAME - len(tail)]}{tail}"

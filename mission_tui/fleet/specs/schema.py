@@ -228,7 +228,7 @@ class TypedText(Struct, frozen=True):
     text: str
 
 
-def _fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, example: str = "") -> object:
+def _fit_scalar(type_: inspect.Type, value: object, place: Place, wanted: str, example: str) -> object:
     """`value` as `type_` (one of `SCALARS`).
 
     Raises `PresetError` saying what was `wanted` (with an `example` such as the default), or the nearest valid value.

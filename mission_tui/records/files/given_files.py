@@ -28,7 +28,7 @@ def read_toml(path: Path, error: type[MissionError] = PresetError) -> dict[str, 
     return parse_toml(_read(path, error), path, error)
 
 
-def parse_toml(data: bytes, path: Path, error: type[MissionError] = PresetError) -> dict[str, Any]:
+def parse_toml(data: bytes, path: Path, error: type[MissionError]) -> dict[str, Any]:
     """The tables in what was read from `path`. Raises as `read_toml` does."""
     if data.startswith(_BYTE_ORDER_MARKS):
         raise error(f"{path}: line 1: starts with a byte-order mark; save it as UTF-8 without one")

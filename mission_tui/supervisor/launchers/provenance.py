@@ -75,7 +75,7 @@ class ProvenanceWatch:
         task.add_done_callback(self._recording.discard)
 
     async def no_longer_same(
-        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...] = ()
+        self, run: RunDir, attempt: int, caller: Caller, sources: tuple[str, ...]
     ) -> tuple[Change, ...]:
         """A note for each thing that differs between the recorded attempt and one that `caller` would launch now."""
         return await self._compared(run, attempt, caller, sources, differences, PATIENCE_S) or ()

@@ -97,7 +97,7 @@ def coming_claims(core: Core, specs: Sequence[Spec], visible: str | None) -> tup
     )
 
 
-def live_claims(core: Core, ending: LiveRun | None = None) -> list[Claim]:
+def live_claims(core: Core, ending: LiveRun | None) -> list[Claim]:
     """Those of the runs that have begun here, but for the one that is `ending`."""
     return [claim for _, claim in _claims_of_runs(core, ending)]
 

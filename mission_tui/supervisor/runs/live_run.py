@@ -284,7 +284,7 @@ class LiveRun(Struct, eq=False):
         """New lines were found in its file at monotonic `now`."""
         self.news_at = now
 
-    def report_breaks(self, breaks: Sequence[tuple[float, Break]], changes: tuple[Change, ...] = ()) -> None:
+    def report_breaks(self, breaks: Sequence[tuple[float, Break]], changes: tuple[Change, ...]) -> None:
         """Tell its judge of those `breaks` that are new: all of the attempt are given each time, and with what
         `changes` it was resumed.
         """

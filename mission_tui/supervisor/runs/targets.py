@@ -92,7 +92,7 @@ def _meant(runs: Runs, ref: str) -> tuple[str, ...]:
 
 
 def live_targets(
-    runs: Runs, refs: Sequence[str], verb: str, detail: Objection = no_objection, passing: Container[str] = ()
+    runs: Runs, refs: Sequence[str], verb: str, detail: Objection, passing: Container[str] = ()
 ) -> tuple[list[LiveRun], list[str]]:
     """The live runs that `refs` mean, and notes about those of `@live`, or of a group, that were passed over.
 

@@ -156,7 +156,7 @@ def _speeds_in(said: bytes, code: int) -> tuple[DeviceSpeeds, bool]:
 
 
 def measured_speeds(
-    build: Build, shape: NetShape, arguments: Mapping[str, Any], gpu: str = "cuda", *, within_s: float = MEASURE_S
+    build: Build, shape: NetShape, arguments: Mapping[str, Any], gpu: str, *, within_s: float
 ) -> DeviceSpeeds:
     """Pairs of measurements in turns, until they say where it is faster or their time is over.
 

@@ -108,7 +108,7 @@ class MlpStack:
         return kept[size]
 
 
-def mlp_stack_of(modules: Iterable[th.nn.Module], *, quick: bool = True) -> MlpStack | None:
+def mlp_stack_of(modules: Iterable[th.nn.Module], *, quick: bool) -> MlpStack | None:
     """The stack of `modules`; None if there is anything but biased linear layers, tanh and ReLU among them.
 
     A `quick` one rounds some numbers otherwise than torch, and as well.

@@ -110,7 +110,7 @@ def _tried_elsewhere(env: EnvSpec, snapshot: Path | None, batched: bool, kept: A
         return f"{sentence}, in another process" if sentence else ""
 
 
-def prove(make: Callable[[], Any], *, batched: bool = False, elsewhere: Elsewhere | None = None) -> str:
+def prove(make: Callable[[], Any], *, batched: bool, elsewhere: Elsewhere | None = None) -> str:
     """As `unproven`, of what `make` makes: single environments, or batches that begin their episodes anew.
 
     `elsewhere` tries the same once more, in a process that knows nothing of this one.

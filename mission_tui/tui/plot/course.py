@@ -105,7 +105,7 @@ def _telling(span: Span, before: float | None, scale: Scale) -> float | None:
 
 
 def pane_chart(
-    course: Course, columns: int, rows: int, *, goal: float | None = None, marked: Iterable[int] = ()
+    course: Course, columns: int, rows: int, *, goal: float | None, marked: Iterable[int]
 ) -> tuple[list[list[Part]], tuple[float, float] | None]:
     """The whole run as a picture: from the least to the greatest of each column, the goal as dots, marks as lines.
 

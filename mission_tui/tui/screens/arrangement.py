@@ -98,7 +98,7 @@ def _fills_a_column(listed: int, rows: int) -> bool:
     return listed + 1 > rows * 2 // 5
 
 
-def _grown(detail: int, rows: int, listed: int, *, whole: bool = False) -> int:
+def _grown(detail: int, rows: int, listed: int, *, whole: bool) -> int:
     """The detail takes what a short list leaves, up to three fifths of the rows unless it is the `whole` width."""
     if not detail:
         return 0

@@ -45,7 +45,7 @@ _HELP = (
 class SmokeScreen(Sheet[None]):
     """Closing it does not end the smoke run, which soon ends by itself and leaves nothing; how it went is then told."""
 
-    def __init__(self, app_context: AppContext, item: LaunchItem, machine: str = "") -> None:
+    def __init__(self, app_context: AppContext, item: LaunchItem, machine: str) -> None:
         there = f" on {machine}" if machine else ""
         super().__init__(f"Trying {item.spec.preset}{there}: nothing is started", "Esc back; it goes on for a moment")
         self._app_context, self._item, self._machine = app_context, item, machine

@@ -161,7 +161,7 @@ class AwayScreen(Sheet[None]):
     `best` are best returns with their updates, by run id.
     """
 
-    def __init__(self, away: Away | None, best: Mapping[str, tuple[float, int]], told: Sequence[Message] = ()) -> None:
+    def __init__(self, away: Away | None, best: Mapping[str, tuple[float, int]], told: Sequence[Message]) -> None:
         super().__init__("What was told here" if away is None else away.title, "Esc back   ↑ ↓ scroll")
         self._away, self._best, self._told = away, best, told
 

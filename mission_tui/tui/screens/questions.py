@@ -133,11 +133,11 @@ class LineInputScreen(Sheet[bool]):
         enter: str,
         placeholder: str,
         attempt: Attempt,
-        text: str = "",
+        text: str,
         *,
-        empty: bool = False,
-        offers: Callable[[], Awaitable[Offers]] | None = None,
-        awaited: str = "",
+        empty: bool,
+        offers: Callable[[], Awaitable[Offers]] | None,
+        awaited: str,
     ) -> None:
         self._asks_offers = offers
         self._awaited, self._gives_up = awaited or "the supervisor has not answered yet", bool(awaited)

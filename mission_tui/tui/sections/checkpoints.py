@@ -69,7 +69,7 @@ def _no_evaluation(view: RunView) -> str:
 
 
 def _titled(
-    title: str, width: int, rows: list[list[tuple[str, Style]]], without: str, gives_way: tuple[int, ...] = ()
+    title: str, width: int, rows: list[list[tuple[str, Style]]], without: str, gives_way: tuple[int, ...]
 ) -> list[Strip]:
     """A table under `title`, or the sentence that says why there is none.
 

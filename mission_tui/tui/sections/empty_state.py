@@ -25,9 +25,9 @@ def empty_state(
     filtered: bool,
     readonly: bool,
     width: int,
-    past: bool = False,
-    elsewhere: Sequence[OtherRoot] = (),
-    home: str = "",
+    past: bool,
+    elsewhere: Sequence[OtherRoot],
+    home: str,
 ) -> list[list[Part]]:
     """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides
     them, and in a replay.

@@ -53,9 +53,9 @@ def finding_rows(
     width: int,
     now: float,
     *,
-    over: bool = False,
-    details: DetailsReply | None = None,
-    symptoms: Sequence[Finding] = (),
+    over: bool,
+    details: DetailsReply | None,
+    symptoms: Sequence[Finding],
 ) -> list[list[Part]]:
     """Sentence, time, cause and advice, with `details` each setting from what to what, and what else came of it; what
     is over is quiet.

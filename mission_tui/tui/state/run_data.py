@@ -174,7 +174,7 @@ class RunDataLoader:
             )
 
     def request_ghost(
-        self, view: RunView, ghost: RunView | None, word: str, tags: tuple[str, ...], points: int = 500
+        self, view: RunView, ghost: RunView | None, word: str, tags: tuple[str, ...], points: int
     ) -> None:
         """Ask once for the curves of `ghost`, which has ended and is the one that `word` says; None is none."""
         data = self.data_of(view)
@@ -190,7 +190,7 @@ class RunDataLoader:
                 lambda kept, reply: _keep_ghost(kept, ghost.id, missing, reply),
             )
 
-    def request_evidence(self, view: RunView, finding: Finding, points: int = 500) -> None:
+    def request_evidence(self, view: RunView, finding: Finding, points: int) -> None:
         """Ask for the stretch of the curve that shows `finding`, which is in the run data under the finding's id."""
         if not finding.signal:
             return

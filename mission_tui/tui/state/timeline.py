@@ -48,7 +48,7 @@ _CONTIGUOUS = 1.5
 class Zoom:
     """How far back the strip goes; one for all screens of a session. It begins at `seconds`, if it can go so far."""
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(self, seconds: float | None) -> None:
         reaches = [reach for reach, _ in _REACHES]
         self._at = reaches.index(seconds) if seconds in reaches else _USUAL
 
