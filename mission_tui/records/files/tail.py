@@ -128,7 +128,15 @@ def read_all(path: Path, type_: Any, most: int = MOST_BYTES) -> tuple[list[Any],
 def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
     """Valid records among the last `max_bytes` of `path`, oldest first; a line cut by that window does not count.
 
-    Damaged lines are passed over in silence: `Tail` and `read_all` are the readers that report them.
+    Damaged lines are passed over in silence: `read_newest_whole`, `Tail` and `read_all` are the readers that report
+    them.
+    """
+    return read_newest_whole(path, type_, max_bytes)[0]
+
+
+def read_newest_whole(path: Path, type_: Any, max_bytes: int) -> tuple[list[Any], bool]:
+    """As `read_newest`, and whether each whole line that was looked at is a record. A last line that was not written
+    to its end is what a writer that was killed leaves.
     """
     try:
         with os.fdopen(open_plain(path)[0], "rb") as file:
@@ -136,14 +144,14 @@ def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:
             file.seek(start)
             lines = file.read().split(b"\n")
     except FileNotFoundError:
-        return []
-    records, decode = [], line_decoder(type_)
+        return [], True
+    records, whole, decode = [], True, line_decoder(type_)
     for line in lines[1 if start else 0 : -1]:
         try:
             records.append(decode(line))
         except DamagedError:
-            continue
-    return records
+            whole = False
+    return records, whole
 
 
 def read_first(path: Path, type_: Any) -> Any:

@@ -19,7 +19,7 @@ from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.tail import MOST_BYTES, read_newest
+from mission_tui.records.files.tail import MOST_BYTES
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import words_of_change
@@ -155,10 +155,7 @@ def _loading(core: Core, found: run_on_disk.RunOnDisk, newest_bytes: int) -> Ite
         show_damaged(core, found.dir, found.unreadable)
         return
     _, why = yield from _knowing(core, found)
-    try:
-        records = read_newest(found.dir.metrics, MetricRecord, newest_bytes)
-    except OSError as error:
-        records, found.damage[found.dir.metrics.name] = [], str(error)
+    records = run_on_disk.last_rows(found, newest_bytes)
     if why:
         _show_foreign(core, found, records, why)
         return
@@ -183,7 +180,7 @@ def adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         return
     spec, why = yield from _knowing(core, found)
     if why:
-        _show_foreign(core, found, read_newest(found.dir.metrics, MetricRecord, run_on_disk.SPARKLINE_BYTES), why)
+        _show_foreign(core, found, run_on_disk.last_rows(found, run_on_disk.SPARKLINE_BYTES), why)
         return
     for make in _mending(found):
         _append(core, found, make)

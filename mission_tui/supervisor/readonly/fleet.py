@@ -27,7 +27,7 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
 from mission_tui.procfs import boot_id, read_stat
-from mission_tui.records.files.tail import Tail, read_newest
+from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_handle, read_identity
 from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
@@ -183,10 +183,7 @@ class ReadonlyFleet:
         self._changed_at[run_id] = _changed_at(found.dir)
         self.store.add_run(run_id, str(found.dir.path), run_on_disk.read_specs(found)[1])
         yield from applying(self.store, run_id, found.events)
-        try:
-            run_on_disk.show_end(self.store, run_id, read_newest(found.dir.metrics, MetricRecord, newest_bytes))
-        except OSError as error:
-            found.damage[found.dir.metrics.name] = str(error)
+        run_on_disk.show_end(self.store, run_id, run_on_disk.last_rows(found, newest_bytes))
         if found.damage:
             self.store.apply(run_id, FlagSeen("damaged", raised=True))
         if why := self._foreign(found):

@@ -35,7 +35,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.files.given_files import LARGEST_BYTES
 from mission_tui.records.files.lines import decode_line
-from mission_tui.records.files.tail import Tail
+from mission_tui.records.files.tail import Tail, read_newest_whole
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, run_dirs
 from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
@@ -186,6 +186,21 @@ def _sealed_spec(run: RunDir, attempt: int, sealed: Mapping[str, bytes]) -> Spec
     name = own if own in sealed else "spec.toml"
     raw = sealed.get(name, b"")
     return parse_spec(raw, run.path / name) if 0 < len(raw) <= LARGEST_BYTES else None
+
+
+def last_rows(found: RunOnDisk, newest_bytes: int) -> list[MetricRecord]:
+    """The records in the last `newest_bytes` of the run's metrics; what is wrong with them is added to its damage,
+    unless its journal says so of that file already.
+    """
+    name = found.dir.metrics.name
+    try:
+        records, whole = read_newest_whole(found.dir.metrics, MetricRecord, newest_bytes)
+    except OSError as error:
+        found.damage[name] = str(error)
+        return []
+    if not whole and not any(isinstance(event, journal.FileDamaged) and event.file == name for event in found.events):
+        found.damage[name] = "lines of it are damaged and passed over"
+    return records
 
 
 def show_end(store: Store, run_id: str, newest: list[MetricRecord]) -> None:

@@ -280,6 +280,23 @@ def test_damaged_directories_are_shown_and_hurt_nobody(sim: SimulatedLab) -> Non
         assert len([event for event in events if isinstance(event, FileDamaged)]) == 1
 
 
+def test_an_ended_run_whose_rows_were_overwritten_is_damaged(sim: SimulatedLab) -> None:
+    """Its dashes are no run that never wrote a row; what a killed writer leaves of its last line is no damage."""
+    overwritten, torn = (sim.launch(spec=stub_spec(64))[0] for _ in range(2))
+    for run in (overwritten, torn):
+        sim.ended(run)
+    sim.kill_supervisor()
+    sim.dir(overwritten).metrics.write_bytes(b"\x8f\n" * 300)
+    with sim.dir(torn).metrics.open("ab") as file:
+        file.write(b'{"kind": "upd')
+    for _ in range(2):
+        sim.start()
+        assert (sim.view(overwritten).flags, sim.view(torn).flags) == (("damaged",), ())
+        sim.kill_supervisor()
+    events = read_all(sim.dir(overwritten).events, FleetEvent)[0]
+    assert [event.file for event in events if isinstance(event, FileDamaged)] == ["metrics.jsonl"]
+
+
 def test_a_queued_run_of_a_killed_supervisor_begins(sim: SimulatedLab) -> None:
     """A directory that was made but not begun when the supervisor died is started by the next one, once."""
     (run,) = sim.launch(spec=stub_spec(64 * 2))

@@ -79,7 +79,7 @@ def make_ended(run: RunDir, t: float, seals: Seals) -> None:
     failed = Failed(kind="crash", cause="exit code 1", checkpoint=None)
     events = (RunCreated(1, t, "old", "stub"), AttemptStarting(2, t, 1), AttemptEnded(3, t + 9.0, 1, failed))
     run.events.write_bytes(b"".join(map(encode_line, events)))
-    row = UpdateDone(2, 1, 1, 64, t + 5.0, 1.0, 1.0, 32.0, {"train/approx_kl": float("nan")})
+    row = UpdateDone(2, 1, 1, 64, t + 5.0, 1.0, 1.0, 32.0, {"train/approx_kl": "nan"})
     rows = (TrainingStarted(1, 1, t), row, TrainingEnded(3, 1, 1, 64, t + 8.0, "finished"))
     run.metrics.write_bytes(b"".join(map(encode_line, rows)))
     write_json(run.attempt(1).exit, exit_record(1, code=1))
@@ -129,7 +129,12 @@ def change_spec(run: RunDir) -> None:
 
 @pytest.mark.parametrize(
     ("change", "flags"),
-    [(append, ()), (move_attempts, ("foreign",)), (open_to_others, ("foreign",)), (change_spec, ("damaged",))],
+    [
+        (append, ("damaged",)),
+        (move_attempts, ("foreign",)),
+        (open_to_others, ("foreign",)),
+        (change_spec, ("damaged",)),
+    ],
 )
 async def test_a_run_that_was_changed_is_read_anew(
     core: Core, change: Callable[[RunDir], None], flags: tuple[str, ...]
