@@ -106,7 +106,7 @@ def test_remedies_and_branches_are_named_on_the_command_line(quick: Shell) -> No
     quick.typed("stop", run)
     quick.typed("wait", run)
     assert quick.typed("resume", run, "--name", "x").returncode == 2
-    branched = quick.typed("resume", run, "--branch", "--name", "again", "--set", "ppo.net_arch=[4]")
+    branched = quick.typed("resume", run, "--branch", "--name", "again", "--set", "ppo.net_arch=[64,4]")
     assert branched.returncode == 0, branched.stderr
     new = branched.stdout.strip()
     assert new != run
