@@ -138,6 +138,19 @@ def test_a_page_says_the_numbers_of_compare() -> None:
     assert "solved" not in "".join(words)
 
 
+def test_a_page_has_no_token_that_was_given_to_a_command() -> None:
+    """It is sent to anybody; the run's own folder keeps the words as they were given."""
+    words = ("python", "train.py", "--hub=hf_abcdefghijklmnopqrstuv", "postgres://ada:hunter2@db/runs", "--n=7")
+    it = side("r", [1.0, 5.0])
+    spec = structs.replace(it.spec, run=structs.replace(it.spec.run, command=words))
+    told = Provenance(t=0.0, cwd="/", python="python", python_version="3", command=" ".join(words), packages={})
+    details = DetailsReply(re=1, view=it.view, spec=spec, effective={}, attempts=(), evaluations=(), provenance=told)
+    text = "".join(Skeleton(page_of(report_of([details], {RETURN: [it]}, preset_of), "x", ROOMS[0])).words)
+    assert "--hub=***" in text
+    assert "postgres://***@db/runs --n=7" in text
+    assert not re.search("abcdefgh|hunter2", text)
+
+
 def test_only_a_group_of_all_its_runs_is_named_at_its_head() -> None:
     """A run of no group beside two of one is not one of the group."""
     made = report(runs=3)

@@ -21,6 +21,7 @@ from mission_tui.cli.tables.runs import provenance_rows
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
+from mission_tui.fleet.specs.secrecy import masked
 from mission_tui.plain_files import read_given
 from mission_tui.present import numbers
 from mission_tui.present.comparisons import findings_words
@@ -94,7 +95,7 @@ def _legend(report: Report) -> Html:
                 "li",
                 swatch(line_classes(compared.cohort)),
                 tag("a", f"{run.letter}  {compared.name}", href=f"#run-{run.letter}"),
-                tag("span", words, class_="quiet"),
+                tag("span", masked(words), class_="quiet"),
             )
         )
     return tag("ul", rows, class_="legend", aria_label="runs")
@@ -176,10 +177,12 @@ def _settings(run: ReportedRun, room: DetailLevel, level: int) -> Html:
         head.append(tag("p", f"Nothing differs from preset {against.name} as it is now; the seed is left out."))
     elif against is not None:
         caption = f"{len(against.rows)} of {against.known} settings differ from preset {against.name} as it is now"
-        rows = [[name, here or numbers.DASH, there or numbers.DASH] for name, here, there in against.rows]
+        rows = [
+            [name, masked(here or numbers.DASH), masked(there or numbers.DASH)] for name, here, there in against.rows
+        ]
         head.append(rows_of(("setting", "this run", "preset"), rows, caption))
     every = [
-        [name, asked or numbers.DASH, ran or numbers.DASH, why]
+        [name, masked(asked or numbers.DASH), masked(ran or numbers.DASH), why]
         for name, asked, ran, why in settings(details.spec, details.effective)
     ]
     if details.view.changes:
@@ -235,7 +238,7 @@ def _journal(details: DetailsReply, room: DetailLevel, level: int) -> Html:
 
 
 def _provenance(details: DetailsReply, room: DetailLevel, level: int) -> Html:
-    rows = list(provenance_rows(details))
+    rows = [(name, masked(said)) for name, said in provenance_rows(details)]
     short = [row for row in rows if row[0] != "packages" and not row[0].startswith("loaded ")]
     long = [row for row in rows if row not in short]
     facts = [("run", details.view.id), ("attempts", str(max(1, details.view.attempt))), *short]

@@ -21,6 +21,8 @@ _ISSUED = re.compile(
 )
 """Tokens as GitHub, Hugging Face, npm, OpenAI, GitLab, PyPI, Slack and AWS issue them, and JSON web tokens."""
 
+_LOGIN_IN_TEXT, _WHOLE_TOKEN = re.compile(r"://[^/@\s]*@"), re.compile(_ISSUED.pattern + r"[\w.-]*")
+
 # fmt: off
 _HARMLESS = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM", "DISPLAY", "PWD",
@@ -63,6 +65,11 @@ def is_secret(name: str, value: str = "") -> bool:
     """
     by_name = name not in _HARMLESS and _SECRET.search(name) is not None
     return by_name or _LOGIN.search(value) is not None or _ISSUED.search(value) is not None
+
+
+def masked(text: str) -> str:
+    """`text` with stars for the logins of addresses in it, and for tokens that some service issued."""
+    return _WHOLE_TOKEN.sub("***", _LOGIN_IN_TEXT.sub("://***@", text))
 
 
 def is_harmless(name: str, value: str) -> bool:
