@@ -91,6 +91,17 @@ def test_a_tracker_that_is_not_installed_is_refused_before_anything_starts(shell
     assert not list(shell.root.glob("2*"))
 
 
+def test_the_working_folder_says_nothing_about_where_a_key_is_sent(shell: Shell, tmp_path: Path) -> None:
+    """`wandb/settings` of somebody's folder names an address: wandb is not asked from there."""
+    assert shell.typed("launch", "--name", "mine", "--wait", "--", "true").returncode == 0
+    (tmp_path / "lib").mkdir()
+    script = f"import os, pathlib\npathlib.Path({str(tmp_path / 'asked-from')!r}).write_text(os.getcwd())\n"
+    (tmp_path / "lib" / "wandb.py").write_text(script, encoding="utf-8")
+    shell.environ["PYTHONPATH"] = str(tmp_path / "lib")
+    assert shell("track", "mine", "--to", "wandb").returncode == 1
+    assert (tmp_path / "asked-from").read_text(encoding="utf-8") == "/"
+
+
 def test_checkpoints_need_a_tracker_that_takes_files(shell: Shell) -> None:
     """The refusal names those that do."""
     refused = shell.typed("launch", "cartpole", "--set", "run.track_checkpoints=true")

@@ -79,8 +79,12 @@ def _passed_on(session: Session, view: RunView, tracker: str | None) -> TrackSta
     if name is None:
         raise UsageError(f"run.track of it names no tracker; --to {', '.join(TRACKERS[:-1])} or {TRACKERS[-1]}")
     argv = (*module_words("mission_tui.trainer.tracking"), str(run_dir.path), name, "--once")
+    # wandb takes settings of its own from the working folder, such as the address that the key is sent to, and that
+    # folder may be anybody's. MLflow's address may be meant from there.
+    folder = None if name == "mlflow" else "/"
     # What its libraries print would be taken for ours.
-    done = subprocess.run(argv, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ)
+    nothing, words = subprocess.DEVNULL, subprocess.PIPE
+    done = subprocess.run(argv, check=False, stdout=nothing, stderr=words, env=os.environ, cwd=folder)
     state = read_json(run_dir.track(name), TrackState)
     if done.returncode == EX_RESUMABLE:
         where = f", to {state.where}" if state is not None and state.where else ""
