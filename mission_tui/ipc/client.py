@@ -80,8 +80,9 @@ class Connection:
     def connect(cls, root: Path, *, start: bool = True, timeout_s: float = 5.0) -> Connection:
         """Connect to the supervisor of the runs root; if there is none and `start`, start one, which may take longer.
 
-        Raises `SilenceError` when one that is there does not answer within `timeout_s`, or `BUSY_S` if it works
-        meanwhile, `NoSupervisorError` when there is none or none starts, `UsageError` when the runs root is unusable.
+        Raises `NoSupervisorError` when one that is there does not answer within `timeout_s`, or `BUSY_S` if it works
+        meanwhile, or none starts, `UsageError` when the runs root is unusable. For whoever would start none, silence is
+        a `SilenceError`: one is there.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -89,7 +90,8 @@ class Connection:
             try:
                 return cls(connect(socket_dir(root) / OPERATOR_SOCKET, left), left)
             except SilenceError as error:
-                raise SilenceError(f"the supervisor for {root} does not answer: {error}") from error
+                kind = NoSupervisorError if start else SilenceError
+                raise kind(f"the supervisor for {root} does not answer: {error}") from error
             except (OSError, ConnectionLostError) as error:
                 if not start:
                     raise NoSupervisorError(f"no supervisor runs for {root}") from error
