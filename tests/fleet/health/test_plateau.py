@@ -67,6 +67,14 @@ def test_advice_is_what_this_run_can_do() -> None:
     assert watch(Plateau, rows([*RISE, *REST]), replace(SETTINGS, ent_coef=0.02)).words[0].advice_set == ()
 
 
+def test_a_large_entropy_bonus_is_not_told_to_explore_more() -> None:
+    """It is lowered: what it pays may be what holds the return."""
+    words = watch(Plateau, rows([*RISE, *REST]), replace(SETTINGS, ent_coef=1.0)).words[0]
+    assert "a smaller entropy bonus" in words.advice
+    assert "explore more" not in words.advice
+    assert words.advice_set == ("ppo.ent_coef=0.01",)
+
+
 def test_the_limits_decide() -> None:
     """A limit of 500 updates is not reached by 300."""
     assert watch(Plateau, rows([*RISE, *REST]), limits=Limits(plateau=PlateauLimits(updates=500))).incidents == []

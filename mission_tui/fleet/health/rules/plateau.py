@@ -94,11 +94,16 @@ class Plateau(Rule):
         left = f", with {1.0 - share:.0%} of the budget left" if share and 0.0 <= share <= 1.0 else ""
         bonus = settings.ent_coef
         explore = f"; ppo.ent_coef = {bonus:g}" if bonus is not None else ""
+        advice = "explore more, or learn with smaller steps"
+        assignments = ("ppo.ent_coef=0.01",) if bonus == 0.0 else ()
+        if bonus is not None and bonus > MOST_ENTROPY_COEF:
+            # It is paid for exploring already, and so much that this may be what holds the return.
+            advice, assignments = "learn with a smaller entropy bonus, or smaller steps", ("ppo.ent_coef=0.01",)
         return Explanation(
             sentence=f"no better return than {self._level:.4g} since update {self._level_update:,}",
             cause=f"training has settled{at}{left}{explore}",
-            advice="stop if this is good enough; else explore more, or learn with smaller steps",
-            advice_set=("ppo.ent_coef=0.01",) if bonus == 0.0 else (),
+            advice=f"stop if this is good enough; else {advice}",
+            advice_set=assignments,
             evidence=(*self._evidence, *([row.evidence(*TAGS)] if row else [])),
             signal="rollout/ep_rew_mean",
             threshold=self._level,
