@@ -178,14 +178,18 @@ def split_second(seconds: float | None) -> str:
 
 
 def until_full(host: HostMeters) -> str:
-    """In what time the disk will be full, as a range: `9-11h`, `5h10 or later`; empty where that is not known."""
+    """In what time the disk will be full, as a range: `9-11h`, `5h10 or later`; empty where that is not known.
+
+    Of a range wider than its unit the near end is said, which is what counts: `19h to 111d` is not `<111d`.
+    """
     if host.disk_full_in_s is None:
         return ""
     if host.disk_full_low_s is None:
         return coarse_duration(host.disk_full_in_s)
-    if host.disk_full_high_s is None:
-        return f"{coarse_duration(host.disk_full_low_s)} or later"
-    return duration_range(host.disk_full_low_s, host.disk_full_high_s, finest_s=MINUTE_S)
+    low, high = host.disk_full_low_s, host.disk_full_high_s
+    if high is None or (low >= MINUTE_S and duration_range(low, high, finest_s=MINUTE_S).startswith("<")):
+        return f"{coarse_duration(low)} or later"
+    return duration_range(low, high, finest_s=MINUTE_S)
 
 
 def coarse_duration(seconds: float | None) -> str:

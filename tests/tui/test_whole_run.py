@@ -296,6 +296,12 @@ def test_ranges_and_goals_are_said_in_few_words() -> None:
     ]
 
 
+def test_of_a_wide_range_the_time_when_the_disk_may_be_full_first_is_said() -> None:
+    """`<111d` hid that it may be tomorrow."""
+    wide = host(disk_full_in_s=200_000.0, disk_full_low_s=68_400.0, disk_full_high_s=111 * 86_400.0)
+    assert numbers.until_full(wide) == "19h00 or later"
+
+
 def test_no_forecast_is_of_no_time_at_all() -> None:
     """The end of a budget is at least a second away, a goal and a full disk a minute; what is due is due now."""
     ends = [(0.2, None, None), (0.0, 0.0, 0.4), (3.0, 0.0, 6.0), (42.0, None, None), (None, None, None)]
