@@ -68,6 +68,22 @@ def test_a_hang_up_ends_the_screen_within_two_seconds(ignoring: bool) -> None:
         assert played.ended_within(2.0) == 129
 
 
+def test_a_hang_up_that_also_continues_it_ends_a_job_of_a_shell() -> None:
+    """As the kernel does when the shell ends: taken for a `bg`, it stopped the screen for ever."""
+    with terminal(shell='trap "" HUP; set -m; "$0" -m tests.tui.play; sleep 20') as played:
+        played.read_until(b"heavy-3f9a")
+        (job,) = psutil.Process(played.process.pid).children()
+        job.suspend()
+        until(lambda: job.status() == psutil.STATUS_STOPPED, what="it is stopped, so that it wakes up to both at once")
+        os.close(played.master)
+        job.resume()
+        try:
+            job.wait(5)
+        finally:
+            for one in psutil.Process(played.process.pid).children():
+                one.kill()
+
+
 @pytest.mark.slow
 def test_a_hang_up_of_a_stalled_terminal_ends_the_screen_too() -> None:
     """Nobody has read for so long that the output is blocked when the terminal goes."""

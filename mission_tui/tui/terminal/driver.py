@@ -144,10 +144,14 @@ class MeteredDriver(LinuxDriver):
     def _sigcont_application(self, *arguments: object) -> None:
         """Go on. A process that was stopped by SIGSTOP gives the terminal back first: Textual would begin a second
         thread that reads keys, and at the end wait for the first one until another key is pressed. One that goes on in
-        the background stops again: it would paint over the shell, and `fg` find it amid a read of a line.
+        the background stops again: it would paint over the shell, and `fg` find it amid a read of a line. With a
+        hang-up the kernel sends SIGCONT, too, and whoever stopped then was never woken again to leave.
         """
         if self._auto_restart and not self._must_signal_resume:
-            if not self._in_front:
+            in_front = self._in_front
+            if in_front is None:
+                return
+            if not in_front:
                 # The shell has the terminal, and of a job that it takes for running it would only wait for the end.
                 os.kill(os.getpid(), signal.SIGTTOU)
                 return
@@ -156,12 +160,14 @@ class MeteredDriver(LinuxDriver):
         super()._sigcont_application(*arguments)
 
     @property
-    def _in_front(self) -> bool:
-        """Whether the terminal is ours; a background process that writes to it is stopped again."""
+    def _in_front(self) -> bool | None:
+        """Whether the terminal is ours; a background process that writes to it is stopped again. None where it is gone,
+        or /dev/null in its place already.
+        """
         try:
             return os.tcgetpgrp(self.fileno) == os.getpgrp()
         except OSError:
-            return False
+            return None
 
     def stop_application_mode(self) -> None:
         """Give the terminal back, without our picture. An answer on its way would be typed into the shell, so it is
