@@ -3,9 +3,8 @@
 The return is smoothed, and the share of the gain (peak - base) that is lost again is what is judged; base is the lowest
 smoothed return before the peak. Gains that noise alone could make are passed over (health guide, section 3): against
 what the mean return changes by from one update to the next, and against its standard error, because a mean over 100
-episodes wanders far in small steps. Half of such a gain is enough to fall from by a whole one, and a small one is
-enough to fall by a whole one below the lowest before it: a policy that is worse than it ever was has lost what no noise
-can have made. The mean of the first few episodes is no peak to fall from.
+episodes wanders far in small steps. Half of such a gain is enough to fall from by a whole one. The mean of the first
+few episodes is no peak to fall from.
 
 Where episodes are long, and that mean is of the last fifty updates, the newest 20 are looked at as well: of them three
 quarters of the gain must be lost, since a policy may fail a few times and go on.
@@ -40,8 +39,6 @@ FEWEST, OF_ALL = 20, 2.0
 """Returns from which the noise before a fall is known; and how many times all episodes of the mean must have been
 replaced while it lasts, so that no single disaster makes it.
 """
-BELOW_ALL = 2.0
-"""Shares of the gain: who has lost twice as much stands as far below where it began as it had come above it."""
 
 
 class _Fall(Struct, frozen=True):
@@ -90,7 +87,7 @@ class Drawdown(Rule):
         self._follow(value, row)
         if self.context.returns.warm:
             limits, lost = self._limits, self._share_lost()
-            if lost > limits.warning and not self._is_real():
+            if lost > limits.warning and not self._gain_is_real():
                 lost = 0.0
             if (lately := self.context.returns.newest.share_lost) >= NEWEST_LOST:
                 lost = max(lost, lately)
@@ -115,14 +112,11 @@ class Drawdown(Rule):
         cause, remedy, assignments = self._steps.blame()
         latest = [row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))}] if row else []
         newest = f"the return of the newest {self.context.returns.newest.COUNT} episodes"
-        lost = f": {lost_share(fall.share_lost)} of what was gained since {_short(fall.base):g} is lost"
-        if not fall.hidden and fall.share_lost > BELOW_ALL:
-            lost = f", far below the lowest before that, {_short(fall.base):g}"
         return Explanation(
             sentence=(
                 f"{newest if fall.hidden else 'return'} fell from {_short(fall.peak):g} at update "
-                f"{fall.peak_update:,} to {_short(fall.now):g}{lost}"
-                f"{', and the mean with older ones hides it' if fall.hidden else ''}"
+                f"{fall.peak_update:,} to {_short(fall.now):g}: {lost_share(fall.share_lost)} of what was gained "
+                f"since {_short(fall.base):g} is lost{', and the mean with older ones hides it' if fall.hidden else ''}"
             ),
             cause=cause,
             advice=f"go back to the checkpoint from before update {fall.peak_update:,} and {remedy}",
@@ -136,7 +130,7 @@ class Drawdown(Rule):
     def _fall(self) -> _Fall:
         """That of the mean, or that of the newest episodes while the mean does not show as much."""
         newest, lost = self.context.returns.newest, self._share_lost()
-        if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._is_real()):
+        if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._gain_is_real()):
             return _Fall(newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, hidden=True)
         return _Fall(self._peak, self._peak_update, self._base, self._smooth, lost)
 
@@ -159,8 +153,7 @@ class Drawdown(Rule):
         gain = self._peak - self._base
         return (self._peak - self._smooth) / gain if gain > 0.0 else 0.0
 
-    def _is_real(self) -> bool:
-        """Whether gain and fall are more than noise makes."""
+    def _gain_is_real(self) -> bool:
         limits, returns = self._limits, self.context.returns
         gain, fall = self._peak - self._base, self._peak - self._smooth
         noise, error = returns.noise, returns.smooth_error
@@ -170,7 +163,7 @@ class Drawdown(Rule):
             noise, error = min(noise, self._usual[0]), min(error, self._usual[1])
         sigmas = max(limits.least_gain_sigmas * noise, REAL_GAIN * error)
         least = max(sigmas, limits.least_gain_share * returns.span)
-        return gain >= least or (gain >= least / 2.0 and fall >= least) or fall - gain >= least
+        return gain >= least or (gain >= least / 2.0 and fall >= least)
 
 
 class Steps:
