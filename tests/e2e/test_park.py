@@ -44,7 +44,8 @@ def test_a_run_that_was_frozen_and_parked_equals_one_that_was_not(fleet: Shell) 
     """Parameters and Adam's moments after the last update are equal bit for bit."""
     other, run = launched(fleet, "whole"), launched(fleet, "moved")
     done = advanced(fleet, run)
-    fleet.json("freeze", run)
+    # Its keeper may still wait for a busy disk to take down who trains.
+    until(lambda: fleet.typed("freeze", run).returncode == 0, 30, "its trainer is known")
     assert fleet.view(run)["state"] == "frozen"
     fleet.json("resume", run)
     advanced(fleet, run, done)

@@ -53,9 +53,9 @@ def players() -> list[psutil.Process]:
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             named = "".join(process.cmdline()[:1]).startswith("mission-tui watch of ")
-            if named and Path(process.cwd()) in FOLDERS and process.is_running():
+            if named and Path(process.cwd()) in FOLDERS and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    return found
 
 
 def frame(connection: Connection, checkpoint: str | None = None) -> PlayedFrame:
