@@ -10,6 +10,7 @@ from mission_tui.fleet.events.findings import Finding, asking
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.course import WHOLE_WINDOW
+from mission_tui.fleet.specs.thresholds import HangLimits
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 
@@ -52,15 +53,18 @@ FLAG_SENTENCES: Mapping[RunFlag, str] = {
 
 
 def flag_sentences(view: RunView) -> list[str]:
-    """What the flags of a run mean. A trainer that speaks has imported what it needs: then something of the user's is
-    in the way."""
-    said = dict(FLAG_SENTENCES)
-    if view.connected and view.env_id:
-        said["slow-start"] = (
+    """What the flags of a run mean."""
+    return [_flag_sentence(flag, view) for flag in view.flags if flag in FLAG_SENTENCES]
+
+
+def _flag_sentence(flag: RunFlag, view: RunView) -> str:
+    if flag == "slow-start" and view.connected and view.env_id:
+        # A trainer that speaks has imported what it needs: then something of the user's is in the way.
+        return (
             f"it has been starting for unusually long: making, resetting or stepping {view.env_id} may block; "
             "l shows what it has printed"
         )
-    return [said[flag] for flag in view.flags if flag in said]
+    return FLAG_SENTENCES[flag]
 
 
 _FEWEST_UPDATES, _DECIDED, _STILL_KL, _KL_ROWS = 10, 0.01, 1e-6, 8
@@ -81,12 +85,11 @@ def stands_still(view: RunView) -> bool:
     return (decided or still) and not _has_risen(view)
 
 
-_FIRST_UPDATES, _SILENT_S, _SILENT_TIMES = 2, 120.0, 10.0
+_FIRST_UPDATES, _SILENCE = 2, HangLimits()
 
 
 def may_hang(view: RunView) -> bool:
-    """Whether it trains and one of its first updates takes as long as would be a hang later: two minutes, and ten times
-    the last.
+    """Whether it trains and one of its first updates takes as long as would be a hang later, by the usual limits.
 
     The rule has learned from three updates what is normal, and before that waits for a quarter of an hour. But whoever
     reads `ok` in between goes to bed.
@@ -96,7 +99,7 @@ def may_hang(view: RunView) -> bool:
     if view.phase_t is None or view.heartbeat_t is None or not view.update:
         return False
     usual_s = (view.rollout_s or 0.0) + (view.update_s or 0.0)
-    return view.heartbeat_t - view.phase_t > max(_SILENT_S, _SILENT_TIMES * usual_s)
+    return view.heartbeat_t - view.phase_t > max(_SILENCE.least_s, _SILENCE.times_median * usual_s)
 
 
 def _has_risen(view: RunView) -> bool:

@@ -164,7 +164,7 @@ def room_for_sockets(folder: Path) -> Check | None:
     """What stands against new ones there, such as a full /tmp: those that are there go on all the same."""
     disk = os.statvfs(folder)
     if disk.f_flag & os.ST_RDONLY:
-        return Check("sockets", "bad", f"{folder} is on a read-only file system", "make /tmp writable again")
+        return Check("sockets", "bad", f"{folder} is on a read-only file system", "mount it writable again")
     if disk.f_bavail == 0 or (disk.f_files and disk.f_favail == 0):
         return Check("sockets", "bad", f"the file system of {folder} is full", "free some disk space (or inodes) there")
     return None

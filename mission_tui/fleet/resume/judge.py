@@ -10,6 +10,7 @@ the choices before it made of the request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, get_args
 
 from msgspec import Struct, structs
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.resume import rulings
-from mission_tui.fleet.resume.branching import weights_may_fit
 from mission_tui.fleet.resume.remedies import (
     BRANCH,
     RESET_ADAM,
@@ -31,7 +31,7 @@ from mission_tui.fleet.resume.remedies import (
 from mission_tui.fleet.resume.sb3_rulings import RULES_OF_OTHERS, begins_empty
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
-from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.algorithm import algorithm_name, learning_table, towers
 from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -46,6 +46,8 @@ _OTHER_RETURNS = always(
     "returns are not comparable with those before, and neither are trends across the resume",
     "evaluate before and after",
 )
+_SHAPELESS = rulings.AT_BIRTH | rulings.OPTIMIZER | {"activation_fn"}
+"""Arguments of a policy that change the shape of no layer."""
 _WITHOUT_WEIGHTS = "a new run without these weights, of which none fits (clone)"
 _SHAPES = always("refuse", "the weights of the checkpoint do not fit", rulings.NEW_RUN, BRANCH)
 _COEFFICIENT = always("note", "other weights in the loss; losses are not comparable with those before")
@@ -339,3 +341,30 @@ def apply_choices(
         for field, remedy in chosen_remedies(verdict, (word,)):
             target = apply_remedy(was, target, field, remedy)
     return target
+
+
+def weights_may_fit(was: Spec, now: Spec) -> bool:
+    """Whether a branch can begin with anything: some layer of `now` may have the shape of one of `was`, as far as specs
+    tell. Only a certain no counts; the trainer, which has both networks, judges every branch again.
+    """
+    if algorithm_name(was) != algorithm_name(now) or not (_of_plain_layers(was) and _of_plain_layers(now)):
+        return True
+    return any(_share_a_layer(old, new) for old, new in zip(towers(was), towers(now), strict=True))
+
+
+def _of_plain_layers(spec: Spec) -> bool:
+    """Whether the widths say everything: nothing lies below the layers, and no class of a user builds them."""
+    settings = learning_table(spec)[1]
+    return settings.policy == "MlpPolicy" and settings.policy_kwargs.keys() <= _SHAPELESS
+
+
+def _share_a_layer(was: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    """Whether two stacks of layers have one in common; what goes in at their bottom and out at their top may be equal.
+
+    SB3 names layers by their place, so the top of a lower stack stands where a higher one has another layer.
+    """
+    lower = min(len(was), len(now))
+    if lower == 0:
+        return True
+    at_an_end = was[0] == now[0] or was[-1] == now[-1] or was[lower - 1] == now[lower - 1]
+    return at_an_end or any(old == new for old, new in zip(pairwise(was), pairwise(now), strict=False))

@@ -23,7 +23,7 @@ _LSTM_HIDDEN, _LSTM_LAYERS = 256, 1
 """What sb3-contrib builds unless `ppo.policy_kwargs` says otherwise."""
 
 
-SB3_NET = (64, 64)
+_SB3_NET = (64, 64)
 _OTHER_NETS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "sac": ((256, 256), (256, 256)),
     "tqc": ((256, 256), (256, 256)),
@@ -57,7 +57,7 @@ def towers(spec: Spec) -> tuple[tuple[int, ...], tuple[int, ...]]:
     where nobody wrote them.
     """
     name, settings = learning_table(spec)
-    actor, critic = _OTHER_NETS.get(name, (SB3_NET, SB3_NET))
+    actor, critic = _OTHER_NETS.get(name, (_SB3_NET, _SB3_NET))
     arch = settings.net_arch
     if arch is None:
         return actor, critic

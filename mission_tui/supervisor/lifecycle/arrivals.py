@@ -50,7 +50,10 @@ class Arrivals:
             self._core.duties.follow("search for new run directories", self._looking)
 
     async def _look(self) -> None:
-        changed_at = (await asyncio.to_thread(self._core.root.stat)).st_mtime_ns
+        try:
+            changed_at = (await asyncio.to_thread(self._core.root.stat)).st_mtime_ns
+        except FileNotFoundError:
+            return  # the screen says that the runs root is gone
         if changed_at == self._listed_at and not self._growing:
             return
         listed = await asyncio.to_thread(lambda: list(run_dirs(self._core.root)))

@@ -17,7 +17,7 @@ from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import Asked, ResumeChoices
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
-from mission_tui.fleet.resume.branching import weights_may_fit
+from mission_tui.fleet.resume.judge import weights_may_fit
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict, Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import Spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.resume.branching import weights_may_fit
+from mission_tui.fleet.resume.judge import weights_may_fit
 from mission_tui.fleet.specs.preset import draft_change
 from tests.fleet.resuming import WAS
 
