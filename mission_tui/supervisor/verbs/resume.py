@@ -7,6 +7,7 @@ A branch is a new run that begins with the weights of another's checkpoint, whos
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from functools import partial
 
@@ -14,6 +15,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError
+from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, stories
 from mission_tui.fleet.events.journal import Asked, ResumeChoices
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
@@ -42,7 +44,7 @@ from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint
-from mission_tui.supervisor.runs.targets import caller_for, check_seen, named_checkpoint, require
+from mission_tui.supervisor.runs.targets import caller_for, check_seen, last_good, named_checkpoint, require
 
 
 async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
@@ -71,7 +73,7 @@ async def resume(core: Core, request: Resume) -> Accepted | VerdictReply:
     if checkpoint is None:
         return _anew(core, run_id, request, damaged)
     plan = await further_attempts.plan_attempt(core, run_id, request, checkpoint, request.assignments, damaged)
-    return _carry_out(core, run_id, request, plan)
+    return _carry_out(core, run_id, request, plan, await _harm(core, run_id, request, plan))
 
 
 _STOPS = Change(
@@ -100,6 +102,7 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
         await _save_first(core, live)
     plan = await _planned_from_newest(core, live.id, request)
     plan = replace(plan, verdict=further_attempts.warned(plan.verdict, (_STOPS,)))
+    harm = await _harm(core, live.id, request, plan)
     room = further_attempts.room_for(core, live.id, plan.now, live)
     verdict = further_attempts.verdict_first(request, live.id, plan, room)
     if verdict is not None:
@@ -112,8 +115,9 @@ async def _stop_first(core: Core, live: LiveRun, request: Resume) -> Accepted | 
     task = asyncio.create_task(_go_on_once_ended(core, live, request))
     _waiting.add(task)
     task.add_done_callback(_waiting.discard)
-    notes = ("it stops first, then goes on from what it saves", *plan.notes, *room.warnings)
-    return Accepted(re=request.id, runs=(live.id,), notes=notes, warnings=room.warnings)
+    warnings = (*harm, *room.warnings)
+    notes = ("it stops first, then goes on from what it saves", *plan.notes, *warnings)
+    return Accepted(re=request.id, runs=(live.id,), notes=notes, warnings=warnings)
 
 
 async def _save_first(core: Core, live: LiveRun) -> None:
@@ -154,7 +158,39 @@ async def _go_on_once_ended(core: Core, live: LiveRun, request: Resume) -> None:
         )
 
 
-def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.NextAttempt) -> Accepted | VerdictReply:
+async def _harm(core: Core, run_id: str, request: Resume, plan: further_attempts.Plan) -> tuple[str, ...]:
+    """That the checkpoint is from after a critical finding began, and what would go back to before it: a sentence where
+    nobody asked for that checkpoint, and the verdict does not say it already.
+    """
+    if request.checkpoint is not None or any(change.name == "policy" for change in plan.verdict.changes):
+        return ()
+    findings = tuple(core.store.run(run_id).journal.findings.values())
+    harms = [
+        it
+        for it in stories(findings)
+        if it.state == "open"
+        and it.severity == "critical"
+        and it.rule not in NOT_OF_THE_POLICY
+        and it.attempt == plan.checkpoint.attempt
+        and it.suspect_from <= plan.checkpoint.update
+    ]
+    if not harms:
+        return ()
+    first = min(harms, key=lambda it: it.suspect_from)
+    good = await asyncio.to_thread(last_good, core.run_dir(run_id), first, findings)
+    name, advice = core.name_of(run_id), " ".join(f"--set {word}" for word in first.advice_set)
+    if good is not None:
+        words = shlex.join(["mission-tui", "findings", name, "--apply", first.id])
+        other = f"`{words}` goes back to {good.name}{f' with {advice}' if advice else ''}"
+    else:
+        words = shlex.join(["mission-tui", "clone", name, *(w for it in first.advice_set for w in ("--set", it))])
+        other = f"no checkpoint from before is left; `{words}` begins anew"
+    return (f"{plan.checkpoint.name} is from after {first.rule} began (update {first.suspect_from:,}): {other}",)
+
+
+def _carry_out(
+    core: Core, run_id: str, request: Resume, plan: further_attempts.NextAttempt, harm: tuple[str, ...] = ()
+) -> Accepted | VerdictReply:
     room, why = further_attempts.room_for(core, run_id, plan.now), group_shortage(core, run_id, plan.now, time.time())
     if why and isinstance(room.refusal, PresetError):
         # What the machine lacks now it may have when the run's turn comes.
@@ -165,14 +201,15 @@ def _carry_out(core: Core, run_id: str, request: Resume, plan: further_attempts.
     if why:
         return _in_turn(core, run_id, request, why, plan)
     further_attempts.start_attempt(core, run_id, plan)
+    warnings = (*harm, *room.warnings)
     return Accepted(
         re=request.id,
         runs=(run_id,),
-        notes=(*plan.notes, *room.warnings),
+        notes=(*plan.notes, *warnings),
         damaged=plan.passed_over,
         checkpoint=plan.start or "",
         remedies=plan.remedies,
-        warnings=room.warnings,
+        warnings=warnings,
     )
 
 

@@ -91,6 +91,35 @@ def test_an_ended_run_goes_back_and_on_with_the_change(sim: SimulatedLab) -> Non
     assert sim.view(run).findings[-1].state == "cleared"
 
 
+def test_a_resume_from_harmed_weights_says_what_would_go_back(sim: SimulatedLab) -> None:
+    """It goes on as it was asked to, warns, and names the command; the checkpoint from before, asked for, does not."""
+    run, finding, good = ended_sick(sim)
+    reply = sim.ask(lambda id_: Resume(id=id_, run=run))
+    assert isinstance(reply, Accepted)
+    said = reply.warnings[0]
+    command = f"`mission-tui findings {sim.view(run).name} --apply {finding}`"
+    assert f"{command} goes back to {good} with --set ppo.learning_rate=0.00015" in said
+    assert f"{reply.checkpoint} is from after nan began" in said
+    assert said in reply.notes
+    sim.wait(run, lambda view: view.attempt == 2)
+    sim.act("stop", run)
+    sim.ended(run)
+    reply = sim.ask(lambda id_: Resume(id=id_, run=run, checkpoint=good, accept=True))
+    assert isinstance(reply, Accepted)
+    assert not any("is from after" in it for it in reply.notes)
+
+
+def test_a_resume_from_harmed_weights_without_a_way_back_says_so(sim: SimulatedLab) -> None:
+    """Where no checkpoint from before is left, the warning names the command that begins anew."""
+    run, _, good = ended_sick(sim)
+    shutil.rmtree(sim.dir(run).checkpoints / good)
+    reply = sim.ask(lambda id_: Resume(id=id_, run=run))
+    assert isinstance(reply, Accepted)
+    said = reply.warnings[0]
+    anew = f"`mission-tui clone {sim.view(run).name} --set ppo.learning_rate=0.00015` begins anew"
+    assert f"no checkpoint from before is left; {anew}" in said
+
+
 @pytest.mark.slow
 def test_a_live_run_is_stopped_first(lab: Lab) -> None:
     """The answer comes at once; the run saves, ends, and goes on from before the finding; the journal tells it all."""
