@@ -74,7 +74,7 @@ LINES = (
     Line(
         "PPO, 16 x CartPole, same hyper-parameters, same learning",
         "SB3 on the same batched core; best of SB3, CleanRL, sbx, PufferLib",
-        ">= 5 x batched; >= 4 x inline, >= 2.5 x in two processes",
+        ">= 5 x batched; >= 4 x inline, >= 2.5 x in two processes; with one or two threads, each side",
         r"^PPO, 16 x CartPole",
         "ppo",
     ),

@@ -78,9 +78,9 @@ class Stopwatch:
 
 
 def built(preset: str, sets: tuple[str, ...] = ()) -> FastPPO:
-    """The model of a preset as a run has it, on one thread."""
+    """The model of a preset as a run has it, on as many threads as that has."""
     spec = planned(LaunchWish((preset,), assignments=sets), [ROOT / "presets"]).items[0].spec
-    th.set_num_threads(1)
+    th.set_num_threads(spec.run.threads or 1)
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 1, "cpu")
     assert isinstance(model, FastPPO)
     model._setup_learn(0, reset_num_timesteps=False)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -275,7 +276,7 @@ SHAPES = {each.__name__: each for each in (cleanrl, pufferlib, bare, stock, sbx)
 
 
 def main() -> None:
-    """Run one of them on one thread."""
+    """Run one of them, on as many threads as OMP_NUM_THREADS says; one where it says nothing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--n-envs", type=int, default=16)
@@ -284,7 +285,7 @@ def main() -> None:
     asked = parser.parse_args()
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     rate = SHAPES[asked.shape](asked.n_envs, asked.batch, asked.seconds)
     print(json.dumps({"sps_med": rate}))
 

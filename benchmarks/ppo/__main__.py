@@ -1,4 +1,4 @@
-"""PPO beside its peers, all shapes of the table, one torch thread everywhere.
+"""PPO beside its peers, all shapes of the table, one torch thread wherever nothing else is said.
 
 Rounds are interleaved in one process, ratios are taken round by round; nothing is asserted, because the machine may be
 busy. Run: python -m benchmarks.ppo [--only NAME ...] [--rounds N] [--json FILE]

@@ -20,27 +20,26 @@ __all__ = ["Program", "bare_torch", "peers"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
 LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A loop with its arguments; `missing` says what of it is not here."""
+    """A loop with its arguments and threads; `missing` says what of it is not here."""
 
     name: str
     words: tuple[str, ...]
     missing: str | None
+    threads: int = 1
 
     def rate(self, seconds: float) -> float:
         """Median environment steps a second of PPO over about `seconds`, after the program's own warm-up."""
+        threads = {"OMP_NUM_THREADS": str(self.threads), "MKL_NUM_THREADS": str(self.threads)}
+        if self.threads == 1:
+            threads["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
         done = subprocess.run(
             [*self.words, "--seconds", str(seconds)],
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, **threads, "PYTHONPATH": str(ROOT)},
             check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -60,17 +59,17 @@ def bare_torch(n_envs: int, batch: int) -> Program:
     return _program("bare torch loop, batched", Path(sys.executable), "bare", n_envs, batch)
 
 
-def peers(n_envs: int, batch: int) -> list[Program]:
+def peers(n_envs: int, batch: int, threads: int = 1) -> list[Program]:
     """What other people train with, as they train."""
-    here = Path(sys.executable)
+    here, also = Path(sys.executable), "" if threads == 1 else f", {threads} threads"
     return [
-        _program("sbx (JAX)", PEERS, "sbx", n_envs, batch),
-        _program("SB3 dummy, own process", here, "stock", n_envs, batch),
-        _program("CleanRL's loop", here, "cleanrl", n_envs, batch),
-        _program("PufferLib's loop", here, "pufferlib", n_envs, batch),
+        _program(f"sbx (JAX){also}", PEERS, "sbx", n_envs, batch, threads),
+        _program(f"SB3 dummy, own process{also}", here, "stock", n_envs, batch, threads),
+        _program(f"CleanRL's loop{also}", here, "cleanrl", n_envs, batch, threads),
+        _program(f"PufferLib's loop{also}", here, "pufferlib", n_envs, batch, threads),
     ]
 
 
-def _program(name: str, python: Path, shape: str, n_envs: int, batch: int) -> Program:
+def _program(name: str, python: Path, shape: str, n_envs: int, batch: int, threads: int = 1) -> Program:
     words = (str(python), "-m", "benchmarks.peers.loops", shape, "--n-envs", str(n_envs), "--batch", str(batch))
-    return Program(name, words, None if python.exists() else "its environment is not there: make peers")
+    return Program(name, words, None if python.exists() else "its environment is not there: make peers", threads)

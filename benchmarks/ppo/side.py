@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 import stable_baselines3
+import torch as th
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
@@ -38,11 +39,12 @@ class Turn:
 
 @dataclass
 class Side:
-    """A model with its environment, and the rounds it has had; in one round it takes `turns` turns."""
+    """A model with its environment, and the rounds it has had; in one round it takes `turns` turns, with `threads`."""
 
     name: str
     model: Any
     turns: int = 1
+    threads: int = 1
     rounds: list[Turn] = field(default_factory=list)
 
     def turn(self) -> Turn:
@@ -64,6 +66,7 @@ class Side:
 
     def round(self) -> None:
         """As many turns as make a round, noted by their mean."""
+        th.set_num_threads(self.threads)
         taken = [self.turn() for _ in range(self.turns)]
         sums = (sum(turn.wall_s for turn in taken), sum(t.cpu_s for t in taken), sum(t.rollout_s for t in taken))
         self.rounds.append(Turn(*(seconds / self.turns for seconds in sums)))
@@ -90,12 +93,15 @@ class Side:
         self.model.env.close()
 
 
-def side(name: str, engine: type[stable_baselines3.PPO], vec: VecEnv, batch_size: int, turns: int = 1) -> Side:
+def side(
+    name: str, engine: type[stable_baselines3.PPO], vec: VecEnv, batch_size: int, turns: int = 1, threads: int = 1
+) -> Side:
     """A model of `engine` on `vec` with nets of 64-64, ready for its first rollout."""
+    th.set_num_threads(threads)
     model = engine("MlpPolicy", vec, n_steps=STEPS, batch_size=batch_size, n_epochs=EPOCHS, seed=1, device="cpu")
     model.set_logger(Logger(None, []))
     model._setup_learn(0)
-    return Side(name, model, turns)
+    return Side(name, model, turns, threads)
 
 
 def take_turns(sides: list[Side], rounds: int) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SOURCES = ("kernels.h", "kernels.c", "dispatch.c")
+SOURCES = ("kernels.h", "kernels.c", "dispatch.c", "second_thread.c")
 LIBRARY = "kernels.so"
 _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fvisibility=default", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 _SETS = {
@@ -46,7 +46,8 @@ def compile_kernels(folder: Path = HERE) -> str:
         return "no C compiler (cc, gcc or clang) is installed"
     sets = _SETS if platform.machine() in ("x86_64", "AMD64") else {}
     with tempfile.TemporaryDirectory() as work:
-        jobs = [("kernels.c", "base", ()), ("dispatch.c", "dispatch", (f'-DSOURCE="{digest(folder)}"',))]
+        jobs = [("kernels.c", "base", ()), ("second_thread.c", "second_thread", ("-pthread",))]
+        jobs += [("dispatch.c", "dispatch", (f'-DSOURCE="{digest(folder)}"',))]
         jobs += [("kernels.c", name, (f"-DKERNELS(name)=name##_{name}", *flags)) for name, flags in sets.items()]
         objects = []
         for name, what, flags in jobs:
@@ -55,7 +56,9 @@ def compile_kernels(folder: Path = HERE) -> str:
             if failure := _ran([compiler, *_FLAGS, *flags, "-c", str(folder / name), "-o", made]):
                 return failure
         # Into a file of its own first: trainers may have the old one mapped.
-        return _ran([compiler, "-shared", "-o", f"{work}/{LIBRARY}", *objects, "-lm"]) or _moved(work, target)
+        return _ran([compiler, "-shared", "-o", f"{work}/{LIBRARY}", *objects, "-lm", "-pthread"]) or _moved(
+            work, target
+        )
 
 
 def _ran(command: list[str]) -> str:

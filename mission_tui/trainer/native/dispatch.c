@@ -4,10 +4,12 @@
 
 #define DECLARED(set)                                                                                            \
     void pack_##set(const net *);                                                                                \
-    void act_##set(const plan *, int64_t, const float *, const float *, void *, float *);                        \
+    void act_##set(const plan *, int64_t, int64_t, int64_t, const float *, const float *, void *, float *);      \
     void value_##set(const plan *, int64_t, const float *, float *);                                             \
-    void learn_##set(const plan *, const minibatch *, const objective *, const losses *);                        \
-    float descend_##set(const adam *);
+    learned learn_actor_##set(const plan *, const minibatch *, const objective *, const losses *);               \
+    double learn_critic_##set(const plan *, const minibatch *, const objective *);                               \
+    float gradient_norm_##set(const adam *);                                                                     \
+    void descend_##set(const adam *, float, int64_t, int64_t);
 
 DECLARED(base)
 #ifdef __x86_64__
@@ -51,20 +53,95 @@ void mission_tui_pack(const plan *p) {
     CHOSEN(pack, &p->critic);
 }
 
+/* Half of `rows` in whole blocks, for the thread that asks; all of them where two threads are not worth it. */
+static int64_t first_share(const plan *p, int64_t rows) {
+    return p->twin && rows >= 4 * BLOCK ? rows / (2 * BLOCK) * BLOCK : rows;
+}
+
+typedef struct {
+    const plan *p;
+    int64_t begin, rows;
+    const float *observations, *noise;
+    void *actions;
+    float *said;
+} passes;
+
+static void act_on_rest(void *of) {
+    const passes *it = of;
+    CHOSEN(act, it->p, it->begin, it->rows, it->rows, it->observations, it->noise, it->actions, it->said);
+}
+
 void mission_tui_act(const plan *p, int64_t rows, const float *observations, const float *noise, void *actions,
                      float *log_probs) {
-    CHOSEN(act, p, rows, observations, noise, actions, log_probs);
+    int64_t mine = first_share(p, rows);
+    passes rest = {p->twin, mine, rows, observations, noise, actions, log_probs};
+    int shared = mine < rows && offer(act_on_rest, &rest);
+    CHOSEN(act, p, 0, shared ? mine : rows, rows, observations, noise, actions, log_probs);
+    if (shared) take_back();
+}
+
+static void value_rest(void *of) {
+    const passes *it = of;
+    CHOSEN(value, it->p, it->rows - it->begin, it->observations + it->begin * it->p->critic.layers[0].in,
+           it->said + it->begin);
 }
 
 void mission_tui_value(const plan *p, int64_t rows, const float *observations, float *values) {
-    CHOSEN(value, p, rows, observations, values);
+    int64_t mine = first_share(p, rows);
+    passes rest = {p->twin, mine, rows, observations, 0, 0, values};
+    int shared = mine < rows && offer(value_rest, &rest);
+    CHOSEN(value, p, shared ? mine : rows, observations, values);
+    if (shared) take_back();
 }
 
+typedef struct {
+    const plan *p;
+    const minibatch *batch;
+    const objective *aim;
+    double squares;
+} critic_part;
+
+static void learn_critic(void *of) {
+    critic_part *it = of;
+    CHOSEN(pack, &it->p->critic);
+    it->squares = CHOSEN(learn_critic, it->p, it->batch, it->aim);
+}
+
+/* The losses of a minibatch; every parameter's gradient is written. */
 void mission_tui_learn(const plan *p, const minibatch *batch, const objective *aim, const losses *said) {
-    mission_tui_pack(p);
-    CHOSEN(learn, p, batch, aim, said);
+    critic_part critic = {p, batch, aim, 0.0};
+    int shared = p->twin && offer(learn_critic, &critic);
+    CHOSEN(pack, &p->actor);
+    learned actor = CHOSEN(learn_actor, p, batch, aim, said);
+    if (shared)
+        take_back();
+    else
+        learn_critic(&critic);
+    double policy = actor.policy_loss / batch->rows, value = critic.squares / batch->rows;
+    double entropy = -actor.entropy / batch->rows;
+    said->scalars[0] = (float)(policy + (double)aim->entropy * entropy + (double)aim->value * value);
+    said->scalars[1] = (float)policy;
+    said->scalars[2] = (float)value;
+    said->scalars[3] = (float)entropy;
 }
 
+typedef struct {
+    const adam *step;
+    float norm;
+    int64_t from;
+} descent;
+
+static void descend_rest(void *of) {
+    const descent *it = of;
+    CHOSEN(descend, it->step, it->norm, it->from, it->step->size);
+}
+
+/* One step of Adam on clipped gradients; returns their norm before. */
 float mission_tui_descend(const adam *it) {
-    return CHOSEN(descend, it);
+    float norm = CHOSEN(gradient_norm, it);
+    descent rest = {it, norm, it->size / (2 * LANE) * LANE};
+    int shared = it->threads > 1 && offer(descend_rest, &rest);
+    CHOSEN(descend, it, norm, 0, shared ? rest.from : it->size);
+    if (shared) take_back();
+    return norm;
 }

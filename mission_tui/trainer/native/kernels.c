@@ -147,10 +147,10 @@ void KERNELS(pack)(const net *each) {
     }
 }
 
-static void take(const plan *p, const float *observations, int64_t rows) {
-    const layer *first = &p->actor.layers[0];
+static void take(const net *each, float *features, const float *observations, int64_t rows) {
+    const layer *first = &each->layers[0];
     for (int64_t row = 0; row < rows; row++)
-        memcpy(p->features + row * first->in_room, observations + row * first->in, sizeof(float) * first->in);
+        memcpy(features + row * first->in_room, observations + row * first->in, sizeof(float) * first->in);
 }
 
 /* The last layer's output for the block in `features`. */
@@ -258,19 +258,19 @@ static float log_probability(const plan *p, const float *output, const float *sc
     return sum;
 }
 
-/* Actions and their log-probabilities for `rows` observations.
+/* Actions and their log-probabilities for the observations `begin` to `end` of `rows`.
 
    `noise`: for a categorical head, head after head, (rows, size) draws of a standard exponential distribution; for a
    Gaussian one (rows, actions) of a standard normal one. */
-void KERNELS(act)(const plan *p, int64_t rows, const float *observations, const float *noise, void *actions,
-                  float *log_probs) {
+void KERNELS(act)(const plan *p, int64_t begin, int64_t end, int64_t rows, const float *observations,
+                  const float *noise, void *actions, float *log_probs) {
     const layer *last = &p->actor.layers[p->actor.depth - 1];
     float *probabilities = last->slope; /* free while acting */
     float scales[p->actions];
     fill_scales(p, scales);
-    for (int64_t from = 0; from < rows; from += BLOCK) {
-        int64_t count = rows - from < BLOCK ? rows - from : BLOCK;
-        take(p, observations + from * p->actor.layers[0].in, count);
+    for (int64_t from = begin; from < end; from += BLOCK) {
+        int64_t count = end - from < BLOCK ? end - from : BLOCK;
+        take(&p->actor, p->features, observations + from * p->actor.layers[0].in, count);
         float *output = (float *)forward(&p->actor, p->features, count);
         if (p->head == CATEGORICAL) {
             const float *drawn = noise;
@@ -307,8 +307,8 @@ void KERNELS(value)(const plan *p, int64_t rows, const float *observations, floa
     int64_t step = p->critic.layers[p->critic.depth - 1].out_room;
     for (int64_t from = 0; from < rows; from += BLOCK) {
         int64_t count = rows - from < BLOCK ? rows - from : BLOCK;
-        take(p, observations + from * p->critic.layers[0].in, count);
-        const float *output = forward(&p->critic, p->features, count);
+        take(&p->critic, p->critic_features, observations + from * p->critic.layers[0].in, count);
+        const float *output = forward(&p->critic, p->critic_features, count);
         for (int64_t row = 0; row < count; row++) values[from + row] = output[row * step];
     }
 }
@@ -359,27 +359,24 @@ static float differentiate(const plan *p, const float *output, const float *prob
     return whole;
 }
 
-/* The losses of a minibatch; every parameter's gradient is written. */
-void KERNELS(learn)(const plan *p, const minibatch *batch, const objective *aim, const losses *said) {
-    const layer *actor = &p->actor.layers[p->actor.depth - 1], *critic = &p->critic.layers[p->critic.depth - 1];
+/* The actor's part in the losses of a minibatch; the gradient of each of its parameters is written. */
+learned KERNELS(learn_actor)(const plan *p, const minibatch *batch, const objective *aim, const losses *said) {
+    const layer *actor = &p->actor.layers[p->actor.depth - 1];
     float probabilities[BLOCK * actor->out_room], scales[p->actions];
     double entropies[p->actions], log_std_sums[p->actions];
-    double policy_loss = 0.0, value_loss = 0.0, entropy_sum = 0.0;
+    learned sums = {0.0, 0.0};
     moments advantage = of_advantages(batch, aim);
     float share = 1.0f / batch->rows, to_entropy = -aim->entropy / batch->rows;
     fill_scales(p, scales);
     memset(entropies, 0, sizeof entropies);
     memset(log_std_sums, 0, sizeof log_std_sums);
     begin_sums(&p->actor);
-    begin_sums(&p->critic);
     for (int64_t from = 0; from < batch->rows; from += BLOCK) {
         int64_t count = batch->rows - from < BLOCK ? batch->rows - from : BLOCK;
-        take(p, batch->observations + from * p->actor.layers[0].in, count);
+        take(&p->actor, p->features, batch->observations + from * p->actor.layers[0].in, count);
         float *output = (float *)forward(&p->actor, p->features, count);
-        forward(&p->critic, p->features, count);
         if (p->head == CATEGORICAL) normalize(p, output, probabilities, count);
         memset(actor->slope, 0, sizeof(float) * count * actor->out_room);
-        memset(critic->slope, 0, sizeof(float) * count * critic->out_room);
         for (int64_t row = 0; row < count; row++) {
             int64_t at = from + row;
             const float *z = output + row * actor->out_room;
@@ -393,11 +390,34 @@ void KERNELS(learn)(const plan *p, const minibatch *batch, const objective *aim,
             /* An ulp outside the range both products may round to one number: then each has one half. */
             if (plain == clipped && ratio != held) to_log_prob *= 0.5f;
             to_log_prob *= ratio;
-            policy_loss -= plain > clipped ? clipped : plain;
+            sums.policy_loss -= plain > clipped ? clipped : plain;
             said->log_ratios[at] = log_ratio;
-            entropy_sum += differentiate(p, z, probabilities + row * actor->out_room, scales,
-                                         actor->slope + row * actor->out_room, batch->actions, at, to_log_prob,
-                                         to_entropy, entropies, log_std_sums);
+            sums.entropy += differentiate(p, z, probabilities + row * actor->out_room, scales,
+                                          actor->slope + row * actor->out_room, batch->actions, at, to_log_prob,
+                                          to_entropy, entropies, log_std_sums);
+        }
+        backward(&p->actor, p->features, count);
+    }
+    write_gradients(&p->actor);
+    if (p->head == GAUSSIAN)
+        for (int64_t a = 0; a < p->actions; a++) p->log_std_gradient[a] = (float)log_std_sums[a];
+    for (int64_t a = 0; a < p->actions; a++) said->head_entropy[a] = (float)(entropies[a] / batch->rows);
+    return sums;
+}
+
+/* The critic's: returns the sum of squares of what it is off by. It shares nothing that is written with the actor. */
+double KERNELS(learn_critic)(const plan *p, const minibatch *batch, const objective *aim) {
+    const layer *critic = &p->critic.layers[p->critic.depth - 1];
+    float share = 1.0f / batch->rows;
+    double squares = 0.0;
+    begin_sums(&p->critic);
+    for (int64_t from = 0; from < batch->rows; from += BLOCK) {
+        int64_t count = batch->rows - from < BLOCK ? batch->rows - from : BLOCK;
+        take(&p->critic, p->critic_features, batch->observations + from * p->critic.layers[0].in, count);
+        forward(&p->critic, p->critic_features, count);
+        memset(critic->slope, 0, sizeof(float) * count * critic->out_room);
+        for (int64_t row = 0; row < count; row++) {
+            int64_t at = from + row;
             float value = critic->output[row * critic->out_room], predicted = value, held_back = 0.0f;
             if (aim->clip_value >= 0.0f) {
                 float change = value - batch->old_values[at];
@@ -407,26 +427,17 @@ void KERNELS(learn)(const plan *p, const minibatch *batch, const objective *aim,
                 predicted = batch->old_values[at] + change;
             }
             float off = predicted - batch->returns[at];
-            value_loss += (double)off * off;
+            squares += (double)off * off;
             critic->slope[row * critic->out_room] = held_back ? 0.0f : 2.0f * aim->value * off * share;
         }
-        backward(&p->actor, p->features, count);
-        backward(&p->critic, p->features, count);
+        backward(&p->critic, p->critic_features, count);
     }
-    write_gradients(&p->actor);
     write_gradients(&p->critic);
-    if (p->head == GAUSSIAN)
-        for (int64_t a = 0; a < p->actions; a++) p->log_std_gradient[a] = (float)log_std_sums[a];
-    for (int64_t a = 0; a < p->actions; a++) said->head_entropy[a] = (float)(entropies[a] / batch->rows);
-    double policy = policy_loss / batch->rows, value = value_loss / batch->rows, entropy = -entropy_sum / batch->rows;
-    said->scalars[0] = (float)(policy + (double)aim->entropy * entropy + (double)aim->value * value);
-    said->scalars[1] = (float)policy;
-    said->scalars[2] = (float)value;
-    said->scalars[3] = (float)entropy;
+    return squares;
 }
 
-/* One step of Adam on clipped gradients; returns their norm before. A norm of nan spoils every parameter, as torch's. */
-float KERNELS(descend)(const adam *it) {
+/* The norm of all gradients. */
+float KERNELS(gradient_norm)(const adam *it) {
     double squares = 0.0;
     for (int64_t from = 0; from < it->size; from += 4096) {
         int64_t until = from + 4096 < it->size ? from + 4096 : it->size;
@@ -436,14 +447,19 @@ float KERNELS(descend)(const adam *it) {
         for (int j = 0; j < WIDTH; j++) squares += sum[j];
         for (; i < until; i++) squares += (double)it->gradients[i] * it->gradients[i];
     }
-    const float norm = (float)sqrt(squares);
+    return (float)sqrt(squares);
+}
+
+/* A step of Adam for the parameters `from` to `until`, on gradients clipped by their `norm`. One of nan spoils every
+   parameter, as torch's. */
+void KERNELS(descend)(const adam *it, float norm, int64_t from, int64_t until) {
     float scale = it->max_norm / (norm + 1e-6f);
     if (scale > 1.0f) scale = 1.0f;
     const float beta2 = it->beta2, fresh1 = 1.0f - it->beta1, fresh2 = 1.0f - beta2, epsilon = it->epsilon;
     const float rate = it->rate / it->correction1, correction2 = it->correction2;
     float *restrict values = it->values, *restrict gradients = it->gradients;
     float *restrict firsts = it->first, *restrict seconds = it->second;
-    for (int64_t i = 0; i < it->size; i++) {
+    for (int64_t i = from; i < until; i++) {
         float gradient = gradients[i] * scale;
         float first = firsts[i] + fresh1 * (gradient - firsts[i]);
         float second = seconds[i] * beta2 + fresh2 * gradient * gradient;
@@ -452,5 +468,4 @@ float KERNELS(descend)(const adam *it) {
         seconds[i] = second;
         values[i] -= rate * (first / (sqrtf(second) / correction2 + epsilon));
     }
-    return norm;
 }

@@ -32,13 +32,15 @@ typedef struct {
     layer layers[MOST_LAYERS];
 } net;
 
-typedef struct {
+typedef struct plan {
     net actor, critic;
     int64_t head, choices, actions; /* outputs of the actor; components of an action */
     const int64_t *sizes;           /* choices of each component of a categorical head */
     const float *log_std;           /* (actions,), of a Gaussian head */
     float *log_std_gradient;
-    float *features;                /* (BLOCK, in_room): observations of a block */
+    float *features;                /* (BLOCK, in_room): observations of a block, for the actor */
+    float *critic_features;         /* the same for the critic, which may be at another block */
+    const struct plan *twin;        /* the same policy with memory of its own for a second thread; 0 where there is none */
 } plan;
 
 typedef struct {
@@ -60,9 +62,18 @@ typedef struct {
 } losses;
 
 typedef struct {
+    double policy_loss, entropy; /* sums over the rows */
+} learned;
+
+typedef struct {
     float *values, *gradients, *first, *second;
     int64_t size;
     float max_norm, rate, beta1, beta2, epsilon, correction1, correction2;
+    int64_t threads;
 } adam;
+
+/* second_thread.c */
+int offer(void (*work)(void *), void *of);
+void take_back(void);
 
 #endif

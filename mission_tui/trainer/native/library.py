@@ -66,6 +66,8 @@ class Plan(Structure):
         ("log_std", c_void_p),
         ("log_std_gradient", c_void_p),
         ("features", c_void_p),
+        ("critic_features", c_void_p),
+        ("twin", c_void_p),
     )
 
 
@@ -106,6 +108,7 @@ class Adam(Structure):
         *((name, c_void_p) for name in ("values", "gradients", "first", "second")),
         ("size", c_int64),
         *((name, c_float) for name in ("max_norm", "rate", "beta1", "beta2", "epsilon", "correction1", "correction2")),
+        ("threads", c_int64),
     )
 
 

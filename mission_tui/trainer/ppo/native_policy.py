@@ -7,7 +7,7 @@ the order in which SB3 draws them.
 
 from __future__ import annotations
 
-from ctypes import byref
+from ctypes import addressof, byref
 from typing import Any
 
 import torch as th
@@ -22,6 +22,8 @@ from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation
 
 _WIDEST = 128
 """MKL multiplies wider layers as fast or faster, and on several cores."""
+_THREADS = 2
+"""The actor is computed by one and the critic by the other: nothing is summed in another order than by one alone."""
 
 
 class NativePolicy:
@@ -31,9 +33,15 @@ class NativePolicy:
     """
 
     def __init__(
-        self, library: Any, policy: ActorCriticPolicy, optimizer: FlatAdam, actor: MlpStack, critic: MlpStack
+        self,
+        library: Any,
+        policy: ActorCriticPolicy,
+        optimizer: FlatAdam,
+        actor: MlpStack,
+        critic: MlpStack,
+        threads: int = 1,
     ) -> None:
-        self._library, self._optimizer = library, optimizer
+        self._library, self._optimizer, self._threads = library, optimizer, threads
         self._kept: list[Any] = []
         self._plan = native.Plan()
         self._discrete = not isinstance(policy.action_dist, distributions.DiagGaussianDistribution)
@@ -46,10 +54,15 @@ class NativePolicy:
         plan.head = native.CATEGORICAL if self._discrete else native.GAUSSIAN
         plan.choices, plan.actions = outputs, self._actions
         plan.sizes = self._keep(th.tensor(self._sizes or [0], dtype=th.int64))
-        plan.features = self._keep(th.zeros(native.BLOCK, plan.actor.layers[0].inputs_room))
         if not self._discrete:
             plan.log_std = policy.log_std.data_ptr()
             plan.log_std_gradient = gradient_of(policy.log_std).data_ptr()
+        self._add_memory(plan)
+        if threads > 1:
+            twin = native.Plan.from_buffer_copy(plan)
+            self._add_memory(twin)
+            plan.twin = addressof(twin)
+            self._kept.append(twin)
         self._at = byref(plan)
         self._log_probs: list[th.Tensor] = []
         self._noise: list[th.Tensor] = []
@@ -70,9 +83,16 @@ class NativePolicy:
             layer.packed_bias = self._keep(th.zeros(layer.outputs_room))
             layer.weight_sum = self._keep(th.zeros(layer.outputs_room, layer.inputs_room))
             layer.bias_sum = self._keep(th.zeros(layer.outputs_room))
-            layer.output = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
-            layer.slope = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
         return int(net.layers[net.depth - 1].outputs)
+
+    def _add_memory(self, plan: Any) -> None:
+        """What one thread writes of a block of rows while it goes through the layers."""
+        for net in (plan.actor, plan.critic):
+            for layer in net.layers[: net.depth]:
+                layer.output = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
+                layer.slope = self._keep(th.zeros(native.BLOCK, layer.outputs_room))
+        plan.features = self._keep(th.zeros(native.BLOCK, plan.actor.layers[0].inputs_room))
+        plan.critic_features = self._keep(th.zeros(native.BLOCK, plan.critic.layers[0].inputs_room))
 
     def _keep(self, tensor: th.Tensor) -> int:
         self._kept.append(tensor)
@@ -161,6 +181,7 @@ class NativePolicy:
             group["eps"],
             1 - beta1**number,
             (1 - beta2**number) ** 0.5,
+            self._threads,
         )
         return th.tensor(self._library.mission_tui_descend(byref(step)))
 
@@ -179,11 +200,12 @@ def native_policy_of(
         return None
     if max(len(actor.layers), len(critic.layers)) > native.MOST_LAYERS:
         return None
-    # What the torch path would spread over several cores is left to it.
-    if max(max(module.weight.shape) for module, _ in layers) > _WIDEST or th.get_num_threads() > 1:
+    threads = th.get_num_threads()
+    # What the torch path would spread over more cores is left to it.
+    if max(max(module.weight.shape) for module, _ in layers) > _WIDEST or threads > _THREADS:
         return None
     library = native.kernels()
-    return None if library is None else NativePolicy(library, policy, optimizer, actor, critic)
+    return None if library is None else NativePolicy(library, policy, optimizer, actor, critic, threads)
 
 
 def _sizes(distribution: Any) -> list[int]:

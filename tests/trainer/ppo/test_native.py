@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import warnings
 from functools import partial
 from pathlib import Path
+from signal import SIGCHLD, SIGINT, SIGTERM, SIGUSR1
 from typing import Any
 
 import gymnasium
@@ -139,6 +141,62 @@ def test_what_is_said_of_a_row_does_not_depend_on_its_neighbours(library: Any) -
         assert th.equal(said.log_ratio, together[row : row + 1])
         values = mine.predict_values(batch.observations)
         assert th.equal(mine.predict_values(alone.observations), values[row : row + 1])
+
+
+def learned_by(threads: int, space: str) -> list[th.Tensor]:
+    """What two minibatches and steps come to, and then acting on rows for more than one thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Those of torch itself would not survive a fork.
+        patch.setattr(th, "get_num_threads", lambda: threads)
+        mine, theirs, policy = both(SPACES[space], NETS["unlike each other"])
+    optimizer = policy.optimizer
+    assert isinstance(optimizer, FlatAdam)
+    found = []
+    for rows in (300, 512):
+        said = mine.losses(transitions(theirs, rows), Objective(ClipRanges(0.1, 0.3), 0.02, 0.7), normalized=True)
+        norm = mine.descend(0.5)
+        found += [*said[:5], norm, *(vector.clone() for vector in optimizer.vectors)]
+    mine.reset()
+    observations = th.randn(777, FEATURES, generator=th.Generator().manual_seed(3))
+    th.manual_seed(11)
+    actions = mine.act(observations)
+    return [*found, actions, *mine.rollout_values(observations, actions)]
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_two_threads_say_what_one_does(library: Any, space: str) -> None:
+    """Bit for bit, many times over, whichever of them does what."""
+    alone = learned_by(1, space)
+    for _ in range(10):
+        for ours, its in zip(learned_by(2, space), alone, strict=True):
+            assert th.equal(ours, its)
+
+
+def test_the_second_thread_takes_no_signal() -> None:
+    """A stop is the trainer's own to hear."""
+    if native.kernels() is None:
+        pytest.skip("the kernels were not built here")
+    learned_by(2, "one choice")
+    blocked = []
+    for task in Path("/proc/self/task").iterdir():
+        if (task / "comm").read_text().strip() == "second thread":
+            (line,) = (it for it in (task / "status").read_text().splitlines() if it.startswith("SigBlk"))
+            blocked.append(int(line.split()[1], 16))
+    (mask,) = blocked
+    assert all(mask >> (signal - 1) & 1 for signal in (SIGTERM, SIGINT, SIGUSR1, SIGCHLD))
+
+
+def test_a_fork_has_a_second_thread_of_its_own() -> None:
+    """That of the parent is not in it: nothing waits for one that is not there."""
+    if native.kernels() is None:
+        pytest.skip("the kernels were not built here")
+    wanted = learned_by(2, "one choice")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it is what is tested: a fork of a process with threads
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if all(map(th.equal, learned_by(2, "one choice"), wanted)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("most", [0.5, 1e9], ids=["clipped", "as they are"])
