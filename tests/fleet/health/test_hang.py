@@ -136,6 +136,7 @@ def test_the_first_rollout_has_its_time() -> None:
     ("phases", "cause"),
     [
         ((0.75, 0.25), "the rollout of CartPole-v1 takes 75% of an update: suspect a step that blocks"),
+        ((0.0, 0.0), "a step of CartPole-v1 may block, or the machine is swapping"),
         ((0.1, 0.9), "learning takes 90% of an update: suspect the GPU"),
     ],
 )
