@@ -19,6 +19,7 @@ from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs.find import read_any
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
+from mission_tui.records.logs.monitors import pace_of, read_monitors
 from mission_tui.records.logs.read import log_of_rows, read_log
 from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
@@ -133,6 +134,76 @@ def test_a_torn_last_line_gives_what_is_whole_of_it(tmp_path: Path) -> None:
     """The last cell of a line that was cut short may be half a number, and does not count."""
     log = log_of(tmp_path, f"{HEAD}1,2048,1,5.0,0.01,10\n2,4096,2,6.25,0.0")
     assert updates(log)[-1].metrics == {"rollout/ep_rew_mean": 6.25}
+
+
+@pytest.mark.parametrize("written", ["\ufeff{}", "{}", '"{}"'], ids=["mark", "plain", "quoted"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_table_that_a_spreadsheet_saved_says_the_same(tmp_path: Path, written: str, delimiter: str) -> None:
+    """A mark of UTF-8 before the first column, quotes, and semicolons with commas for points, or tabs."""
+    table = [["rollout/ep_rew_mean", "time/total_timesteps"], ["5.5", "2048"], ["6.25", "4096"]]
+    point = "," if delimiter == ";" else "."
+    text = "".join(delimiter.join(cells).replace(".", point) + "\n" for cells in table)
+    if written.startswith('"'):
+        text = text.replace(delimiter, f'"{delimiter}"').replace("\n", '"\n').replace('\n"', "\n")
+        text = "".join(f'"{line}\n' for line in text.splitlines())
+    log = log_of(tmp_path, text if written.startswith('"') else written.format(text))
+    assert [(row.timesteps, row.metrics) for row in updates(log)] == [
+        (2048, {"rollout/ep_rew_mean": 5.5}),
+        (4096, {"rollout/ep_rew_mean": 6.25}),
+    ]
+    assert log.damage == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("progress.csv", "episode_reward_mean,timesteps_total,training_iteration\n5.5,4000,1\n6.5,8000,2\n"),
+        (
+            "result.json",
+            "".join(
+                f'{{"env_runners": {{"episode_return_mean": {r}}}, "num_env_steps_sampled_lifetime": {steps}}}\n'
+                for r, steps in ((5.5, 4000), (6.5, 8000))
+            ),
+        ),
+        ("progress.txt", "Epoch\tAverageEpRet\tEpLen\tTotalEnvInteracts\n1\t5.5\t9\t4000\n2\t6.5\t9\t8000\n"),
+        ("progress.csv", "Evaluation/AverageReturn,TotalEnvSteps\n5.5,4000\n6.5,8000\n"),
+    ],
+    ids=["rllib", "rllib-json", "spinning-up", "garage"],
+)
+def test_returns_in_the_tables_of_other_frameworks(tmp_path: Path, name: str, text: str) -> None:
+    """RLlib, Spinning Up and garage have their own names for the steps since the start and the mean return."""
+    log = log_of(tmp_path, text, name)
+    assert [(row.timesteps, row.metrics) for row in updates(log)] == [
+        (4000, {"rollout/ep_rew_mean": 5.5}),
+        (8000, {"rollout/ep_rew_mean": 6.5}),
+    ]
+    assert name == "result.json" or read_any(tmp_path).updates == 2
+
+
+def test_lengths_of_episodes_are_not_taken_for_the_steps_since_the_start(tmp_path: Path) -> None:
+    """A table of episodes often calls their length `steps`: each shorter one would be taken for a new training."""
+    rows = "".join(f"{k},{k}.0,{20 + 7 * k % 13}\n" for k in range(40))
+    with pytest.raises(LogError, match=r"go back in \d+ of 40 rows, as where they are the length of each episode"):
+        log_of(tmp_path, f"episode,reward,steps\n{rows}")
+    twice = "".join(f"{k},{k}.0\n" for k in range(10)) * 2
+    assert log_of(tmp_path, f"timestep,reward\n{twice}").updates == 20
+
+
+def test_a_monitor_that_was_appended_to_keeps_the_order_of_its_episodes(tmp_path: Path) -> None:
+    """SB3 counts seconds anew when it appends, without a line that says so: what is written later came later."""
+    episodes = "".join(f"{r},10,{t}.0\n" for r, t in ((1, 5), (2, 10), (3, 4), (4, 9)))
+    path = tmp_path / "monitor.csv"
+    path.write_text(f'\ufeff#{{"t_start": 1000.0}}\nr,l,t\n{episodes}', encoding="utf-8")
+    assert [(it.r, it.t, it.steps) for it in read_monitors([path])] == [
+        (1.0, 1005.0, 10),
+        (2.0, 1010.0, 20),
+        (3.0, 1010.0, 30),
+        (4.0, 1015.0, 40),
+    ]
+    assert pace_of(read_monitors([path])) == 40 / 15
+    workers = "".join(f'#{{"t_start": {start}}}\nr,l,t\n{r},10,1.0\n' for start, r in ((2000.0, 2), (1000.0, 1)))
+    path.write_text(workers)
+    assert [(it.r, it.t) for it in read_monitors([path])] == [(1.0, 1001.0), (2.0, 2001.0)]
 
 
 def test_a_column_of_words_alone_is_said_to_count_for_nothing(tmp_path: Path) -> None:

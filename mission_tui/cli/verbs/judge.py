@@ -98,8 +98,9 @@ def judge_command(
 ) -> int:
     """Judge training logs by the health rules.
 
-    A FILE is a run directory, metrics.jsonl, SB3's progress.csv or progress.json, a monitor.csv, or a TensorBoard event
-    file; a folder stands for the log in it, with -r for all logs below it. Of several logs each gets one line.
+    A FILE is a run directory, metrics.jsonl, SB3's progress.csv or progress.json, a monitor.csv, a TensorBoard event
+    file, or a table with a column of steps and one of returns; a folder stands for the log in it, with -r for all logs
+    below it. Of several logs each gets one line.
     """
     from mission_tui.cli.judge_settings import JudgeSettings
     from mission_tui.cli.tables.documents import write_document

@@ -15,7 +15,7 @@ from pathlib import Path
 from mission_tui.records.logs.event_files import event_files, read_events
 from mission_tui.records.logs.log import LogError, TrainingLog
 from mission_tui.records.logs.monitors import monitor_files, read_episodes
-from mission_tui.records.logs.read import TABLES, read_log
+from mission_tui.records.logs.read import OTHERS_TABLE, TABLES, read_log
 
 LARGEST_BYTES = 256 << 20
 """Of a file that nobody named. Rows of a larger one would need some gigabytes of memory."""
@@ -88,7 +88,8 @@ def logs_below(folder: Path) -> Iterator[Path | LogError]:
 
 def _in_folder(place: Path, names: list[str]) -> Iterator[Path | LogError]:
     """A table stands for the whole run, else its event files, else its monitors; each other file stands for itself."""
-    table = next((name for name in TABLES if name in names), None)
+    tables = (*TABLES, OTHERS_TABLE)
+    table = next((name for name in tables if name in names), None)
     events = [name for name in names if "tfevents" in name]
     workers = {path.name for path in monitor_files(place)}
     if table is not None:
@@ -96,7 +97,7 @@ def _in_folder(place: Path, names: list[str]) -> Iterator[Path | LogError]:
     elif events or workers:
         yield place
     for name in names:
-        if name not in (*TABLES, *events, *workers) and name.endswith(_MAY_BE):
+        if name not in (*tables, *events, *workers) and name.endswith(_MAY_BE):
             yield from _checked(place / name)
 
 

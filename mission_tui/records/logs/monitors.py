@@ -73,7 +73,7 @@ def monitor_files(path: Path) -> list[Path]:
     if not path.is_file():
         return []
     try:
-        with os.fdopen(open_named(path), encoding="utf-8", errors="replace") as file:
+        with os.fdopen(open_named(path), encoding="utf-8-sig", errors="replace") as file:
             head = [file.readline(_HEAD_CHARACTERS) for _ in range(2)]
     except OSError:
         return []
@@ -102,23 +102,33 @@ def _columns(lines: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _read(path: Path) -> list[Ended]:
-    with os.fdopen(open_named(path), encoding="utf-8", errors="replace") as file:
+    with os.fdopen(open_named(path), encoding="utf-8-sig", errors="replace") as file:
         lines = list(lines_of(file, path))
     started = _started(lines[0] if lines else "")
+    written = lines[:1] != [] and lines[0].startswith("#")
     columns, first = _columns(lines[:2])
     if not columns:
         return []
     places = [columns.index(name) for name in ("t", "r", "l")]
-    episodes = []
+    episodes: list[Ended] = []
+    before = shift = 0.0
     for line in lines[first:]:
         if not line.endswith("\n"):
             break  # it is not whole yet
+        if line.startswith("#"):
+            started, before, shift = _started(line), 0.0, 0.0
+            continue
         cells = line.strip().split(",")
         try:
             t, r, length = (float(cells[place]) for place in places)
         except (ValueError, IndexError):
             continue
         if math.isfinite(started + t) and 0 <= length <= LONGEST:
+            # Appended to, a monitor counts its seconds anew and says nothing of it. Files of several workers that somebody
+            # joined without their comments go back as well, and there the seconds are right.
+            if written and t + shift < before:
+                shift = before - t
+            before = t = t + shift
             episodes.append(Ended(started + t, r, int(length), after_s=t))
     return episodes
 

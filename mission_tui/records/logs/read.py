@@ -22,16 +22,19 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import open_named
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, lines_of, settings_in
-from mission_tui.records.logs.table import is_header, log_interval, read_csv, read_json, updates_of
+from mission_tui.records.logs.table import check_steps, delimiter_of, log_interval, read_csv, read_json, updates_of
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 
 KNOWN_FORMATS = (
-    "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files"
+    "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files, and "
+    "tables or JSON lines with a column of steps (such as timestep) and one of returns (such as mean_reward)"
 )
 _NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
 TABLES = ("progress.csv", "progress.json")
+OTHERS_TABLE = "progress.txt"
+"""Spinning Up's."""
 _SNIFFED_BYTES = 65_536
 MOST_TRACE_BYTES = 256 << 20
 """Of a trace that is unpacked; a file of a thousandth of that can say it has more."""
@@ -77,7 +80,7 @@ def _read(path: Path) -> TrainingLog:
         head = file.read(_SNIFFED_BYTES)
     if head.startswith(b"\x1f\x8b"):
         return read_trace(path)
-    text = head.decode("utf-8", errors="replace").lstrip()
+    text = head.decode("utf-8-sig", errors="replace").lstrip()
     if not text:
         raise LogError(f"{path}: is empty")
     first = text.splitlines()[0]
@@ -86,7 +89,7 @@ def _read(path: Path) -> TrainingLog:
             return _table(path, read_json)
         ours = path.name == "metrics.jsonl" and (path.parent / "spec.toml").is_file()
         return read_run(path.parent) if ours else read_metrics(path)
-    if is_header(first.split(",")):
+    if delimiter_of(first) is not None:
         return _table(path, read_csv)
     raise LogError(f"{path}: {_NO_LOG}")
 
@@ -94,7 +97,7 @@ def _read(path: Path) -> TrainingLog:
 def _read_folder(path: Path) -> TrainingLog:
     if (path / "spec.toml").is_file():
         return read_run(path)
-    for name in ("metrics.jsonl", *TABLES):
+    for name in ("metrics.jsonl", *TABLES, OTHERS_TABLE):
         if (path / name).is_file():
             return _read(path / name)
     raise LogError(f"{path}: holds no training log; known are {KNOWN_FORMATS}")
@@ -105,6 +108,7 @@ def _table(path: Path, reader: Callable[[Path, list[str]], Iterator[TableRow]]) 
     rows = list(reader(path, damage))
     if not any(row.cells for row in rows) and reader is read_json:
         raise LogError(f"{path}: {_NO_LOG}")
+    check_steps(path, rows)
     return log_of_rows(path, rows, damage)
 
 

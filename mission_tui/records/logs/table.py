@@ -3,7 +3,8 @@ table-like log (TensorBoard too) to updates, and to the settings they betray.
 
 Blank is not logged, and only the word nan is NaN. A header that comes again (two programs wrote one file) may bring
 other columns; a last line that was cut short gives what is whole of it. A table of the plainest kind, a column of steps
-and one of mean returns, is read by the names that people give these.
+and one of mean returns, is read by the names that people and other frameworks give these; cells may be apart by commas,
+semicolons (then with commas for points) or tabs.
 
 SB3 writes what an update did with the rollout that follows it, and an evaluation in between takes that with it: its row
 then belongs to the same update as the next. Numbers keep the update under which the log shows them.
@@ -15,15 +16,17 @@ import csv
 import math
 import os
 import statistics
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise, takewhile
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from mission_tui.fleet.events.metrics import UpdateDone, spoken
+from mission_tui.fleet.events.metrics import RETURN, UpdateDone, spoken
 from mission_tui.plain_files import open_named
 from mission_tui.records.logs.log import LogError, TableRow, lines_of
 
@@ -166,11 +169,44 @@ _WHERE = "time/"
 _COUNTED = (*LOGGED, _WHERE)
 
 
-_STEPS = ("total_timesteps", "timesteps", "timestep", "global_step", "env_steps", "env_step", "steps", "step")
+_STEPS = (
+    "num_env_steps_sampled_lifetime", "timesteps_total",  # RLlib's
+    "totalenvinteracts", "totalenvsteps",  # Spinning Up's, garage's
+    "total_timesteps", "timesteps", "timestep", "global_step", "env_steps", "env_step", "steps", "step",
+)  # fmt: skip
 _RETURNS = (
+    "env_runners/episode_return_mean", "env_runners/episode_reward_mean", "episode_reward_mean",
+    "averageepret", "evaluation/averagereturn",
     "ep_rew_mean", "mean_reward", "mean_return", "avg_reward", "average_reward", "episode_reward", "episode_return",
     "episodic_return", "reward", "return",
 )  # fmt: skip
+_DELIMITERS = ",;\t"
+_GOES_BACK = 0.2
+"""Of its rows: not even a log of many trainings goes back so often."""
+
+
+def delimiter_of(line: str) -> str | None:
+    """What stands between the columns that `line` names; None where it names none of a training log."""
+    named: dict[str, int] = {}
+    for delimiter in _DELIMITERS:
+        with suppress(csv.Error, StopIteration):
+            cells = next(csv.reader([line], delimiter=delimiter))
+            if is_header(cells):
+                named[delimiter] = len(cells)
+    return max(named, key=named.__getitem__, default=None)
+
+
+def check_steps(path: Path, rows: Sequence[TableRow]) -> None:
+    """Raise `LogError` where a plain list of returns counts each episode's steps, not those since the start."""
+    if any(tag not in (STEPS, RETURN) for row in rows for tag in row.cells):
+        return
+    steps = [row.cells[STEPS] for row in rows if STEPS in row.cells]
+    back = sum(later < earlier for earlier, later in pairwise(steps))
+    if back > _GOES_BACK * len(steps):
+        raise LogError(
+            f"{path}: its steps go back in {back} of {len(steps)} rows, as where they are the length of each episode; "
+            "a column of all steps since the start is wanted, such as timestep"
+        )
 
 
 def is_header(cells: Iterable[str]) -> bool:
@@ -187,7 +223,7 @@ def _names(cells: Iterable[str]) -> list[str]:
     steps, returns = (next((it for it in known if it in plain), None) for known in (_STEPS, _RETURNS))
     if steps is None or returns is None:
         return names
-    ours = {steps: STEPS, returns: "rollout/ep_rew_mean"}
+    ours = {steps: STEPS, returns: RETURN}
     return [ours.get(name, name) for name in plain]
 
 
@@ -198,9 +234,13 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
 
 def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
     columns: list[str] = []
-    with os.fdopen(open_named(path), encoding="utf-8", errors="replace", newline="") as file:
-        lines = csv.reader(line.replace("\0", "") for line in lines_of(file, path))
+    with os.fdopen(open_named(path), encoding="utf-8-sig", errors="replace", newline="") as file:
+        delimiter = delimiter_of(next(lines_of(file, path), "")) or ","
+        file.seek(0)
+        lines = csv.reader((line.replace("\0", "") for line in lines_of(file, path)), delimiter=delimiter)
         while (cells := _next(lines, path)) is not None:
+            if delimiter == ";":
+                cells = [cell.replace(",", ".") for cell in cells]
             if is_header(cells):
                 columns = _names(cells)
                 twice = next(
@@ -230,11 +270,19 @@ def _lines_of_json(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
             if not line.strip():
                 continue
             try:
-                row = msgspec.json.decode(_named_nan(line), type=dict[str, object])
+                row = msgspec.json.decode(_named_nan(line.removeprefix(BOM_UTF8)), type=dict[str, object])
             except (msgspec.DecodeError, RecursionError):
                 damage.append(f"{path.name} line {line_number}: not a JSON object; it was skipped")
                 continue
-            yield dict(zip(_names(row), map(_text, row.values()), strict=True))
+            flat = {name: it for key, value in row.items() for name, it in _flattened(key, value)}
+            yield dict(zip(_names(flat), map(_text, flat.values()), strict=True))
+
+
+def _flattened(key: str, value: object) -> Iterable[tuple[str, object]]:
+    """RLlib's `{"env_runners": {"episode_return_mean": 1}}` under the name that its table has."""
+    if isinstance(value, dict):
+        return ((f"{key}/{name}", it) for name, it in value.items())
+    return ((key, value),)
 
 
 def _next(lines: Iterator[list[str]], path: Path) -> list[str] | None:
