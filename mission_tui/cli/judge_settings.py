@@ -24,6 +24,7 @@ from mission_tui.fleet.health.algorithms import (
     UNKNOWN,
     Algorithm,
     RecognizedAlgorithm,
+    is_of_nobody,
     other_called,
 )
 from mission_tui.fleet.health.judge import unfit
@@ -36,7 +37,7 @@ from mission_tui.records.logs.log import TrainingLog, by_row, recognize_in_rows
 
 RATE = "train/learning_rate"
 _NAMED = 3
-"""Updates that are named at most, of those at which the steps of a log go back."""
+"""Updates at which the steps of a log go back, or its tags, that are named at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,9 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
     log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
-    if told is None and not any(tag.startswith("train/") for row in log.updates_done for tag in row.metrics):
-        words = f"returns alone, of any algorithm: judged by {', '.join(OF_ANY)}"
+    if is_of_nobody(tags := _tags(log)):
+        words = f"{_of_nobody_in_words(tags)}: judged by {', '.join(OF_ANY)}"
+        words = f"{words}{_anew_in_words(log)}{_unknown_steps_in_words(log)}{_unknown_return_in_words(log)}"
         return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
     if told is None or told.algorithm is None:
         words = (
@@ -128,6 +130,17 @@ def _judged(
     return tuple((found | {finding.id: finding for finding in judge.findings}).values())
 
 
+def _of_nobody_in_words(tags: Iterable[str]) -> str:
+    """What a log is whose `tags` no algorithm of Stable-Baselines3 writes by itself."""
+    named = sorted(tag for tag in tags if tag.startswith("train/"))
+    more = ", ..." if len(named) > _NAMED else ""
+    return (
+        f"of no algorithm known here ({', '.join(named[:_NAMED])}{more})"
+        if named
+        else "returns alone, of any algorithm"
+    )
+
+
 def _rows_in_words(log: TrainingLog) -> str:
     """That rows tell of several updates each, and are counted in their stead."""
     if log.log_interval == 1:
@@ -140,7 +153,16 @@ def _unknown_return_in_words(log: TrainingLog) -> str:
     """That no row has a return, without which no finding means little."""
     if any(RETURN in row.metrics for row in log.updates_done):
         return ""
-    return f"; no row has {RETURN}, because no episode ended or no Monitor was used: most rules need it and say nothing"
+    why = "" if is_of_nobody(_tags(log)) else ", because no episode ended or no Monitor was used"
+    return f"; no row has {RETURN}{why}: most rules need it and say nothing"
+
+
+def _unknown_steps_in_words(log: TrainingLog) -> str:
+    return "; no row has time/total_timesteps" if log.settings.total_timesteps is None else ""
+
+
+def _tags(log: TrainingLog) -> set[str]:
+    return {tag for row in log.updates_done for tag in row.metrics}
 
 
 def _anew_in_words(log: TrainingLog) -> str:
@@ -177,7 +199,7 @@ def _settings(log: TrainingLog, judge_settings: JudgeSettings) -> Settings:
                 f"{spec.rollout:,}: it was not trained with that preset"
             )
         settings = spec
-    logged = {tag for row in log.updates_done for tag in row.metrics}
+    logged = _tags(log)
     settings = replace(
         settings, **{name: it for name, it in judge_settings.said.items() if f"train/{name}" not in logged}
     )

@@ -352,6 +352,41 @@ def test_event_files_of_cleanrl(tmp_path: Path) -> None:
     }
 
 
+@needs_tensorboard
+def test_the_returns_of_another_algorithm_of_cleanrl_are_judged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its DQN, SAC and TD3 have losses of their own names; their batch size is no rollout."""
+    points = [(tag, float(k), 100 * k) for k in range(1, 9) for tag in ("charts/episodic_return", "losses/td_loss")]
+    write_events(tmp_path / "dqn", points, "|param|value|\n|-|-|\n|env_id|CartPole-v1|\n|batch_size|128|")
+    log = event_files.read_events(tmp_path / "dqn", event_files.event_files(tmp_path / "dqn"))
+    assert [row.metrics for row in log.updates_done] == [
+        {"rollout/ep_rew_mean": sum(range(1, k + 1)) / k} for k in range(1, 9)
+    ]
+    assert (log.settings.env_id, log.settings.rollout) == ("CartPole-v1", 100)
+    assert main(["judge", "dqn"]) == 0
+    assert "returns alone, of any algorithm" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ("train/loss,train/accuracy", "of no algorithm known here (train/accuracy, train/loss): judged by hang, nan, "),
+        ("eval/episode_reward,train/a", "of no algorithm known here (train/a): judged by hang, nan, "),
+    ],
+)
+def test_a_log_that_no_algorithm_known_here_wrote_is_not_judged_as_ppo(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tags: str, said: str
+) -> None:
+    """Any trainer of nets writes train/loss: it has no clip range, and that it has no return is said."""
+    (tmp_path / "nets.csv").write_text(f"{tags}\n" + "".join(f"{1 / k},0.5\n" for k in range(1, 30)))
+    assert main(["judge", "nets.csv"]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "; no row has time/total_timesteps; no row has rollout/ep_rew_mean: most rules need it" in out
+    assert "clip range" not in out
+
+
 def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`tensorboard_log="tb"` writes `tb/PPO_1`: the refusal names it, and `-r` for several."""
     for name in ("out/tb/PPO_1", "out/tb/PPO_2"):
@@ -366,7 +401,7 @@ def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixt
 def test_event_files_of_something_else_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A classifier's event file, and one that is no event file at all, are named."""
     write_events(tmp_path / "other", [("accuracy", 0.5, 1)])
-    assert "has none of the tags of SB3 (train/approx_kl) or CleanRL" in refused(capsys, "other")
+    assert "has none of the tags of SB3 (train/approx_kl, rollout/ep_rew_mean) or CleanRL" in refused(capsys, "other")
     (tmp_path / "events.out.tfevents.1").write_bytes(b"hello, world, this is no record")
     assert "has none of the tags" in refused(capsys, "events.out.tfevents.1")
 

@@ -48,6 +48,16 @@ TELLING: frozenset[str] = _OF_PPO.union(*(algorithm.tags for algorithm in OTHERS
 """The tags that tell an algorithm."""
 
 
+_OF_SB3 = TELLING | {
+    "train/entropy_loss", "train/explained_variance", "train/n_updates", "train/std", "train/value_loss"
+}  # fmt: skip
+
+
+def is_of_nobody(tags: Collection[str]) -> bool:
+    """Whether `tags` are those of no algorithm of Stable-Baselines3: any trainer of nets writes `train/loss`."""
+    return _OF_SB3.isdisjoint(tags)
+
+
 class RecognizedAlgorithm(Struct, frozen=True):
     """`algorithm` is None where PPO wrote it; `tag` is the one that shows it."""
 

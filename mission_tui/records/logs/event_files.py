@@ -35,6 +35,7 @@ EPISODES = 100
 """Episodes that `rollout/ep_rew_mean` is over, as in SB3; CleanRL writes each episode by itself."""
 
 HYPERPARAMETERS = "hyperparameters/text_summary"
+_OF_ANY = frozenset(("env_id", "total_timesteps", "gamma"))
 
 _FRAME_BYTES = 16
 """Around each event: its length, and the checksums of that and of the event."""
@@ -71,9 +72,17 @@ def event_rows(path: Path, files: Iterable[Path], words: dict[str, str], damage:
     tags = {tag for step in steps for tag in step.values}
     if not tags.isdisjoint(CLEANRL):
         return _cleanrl_rows(steps)
+    if RETURN in tags:
+        # Its DQN, SAC and TD3 call losses by their own names, and `batch_size` a minibatch.
+        for name in words.keys() - _OF_ANY:
+            del words[name]
+        return _cleanrl_rows(steps)
     words.clear()
     if not any(tag.startswith(("rollout/", "train/")) for tag in tags):
-        raise LogError(f"{path}: has none of the tags of SB3 (train/approx_kl) or CleanRL (losses/approx_kl)")
+        raise LogError(
+            f"{path}: has none of the tags of SB3 (train/approx_kl, rollout/ep_rew_mean) or CleanRL (losses/approx_kl, "
+            f"charts/episodic_return)"
+        )
     return map(_row, steps)
 
 
