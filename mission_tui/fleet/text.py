@@ -51,6 +51,11 @@ def clean_line(text: str, limit: int | None = None) -> str:
     return line
 
 
+def as_left(line: str) -> str:
+    """What is left of a line that was overwritten by carriage returns, as progress bars do."""
+    return line.rstrip("\r").rsplit("\r", 1)[-1]
+
+
 def clean_lines(text: str) -> str:
     """`text` of several lines, each as `clean_line` has it."""
     return "\n".join(map(clean_line, text.split("\n")))

@@ -21,6 +21,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table, inert
 from mission_tui.cli.terminal_output import CsvRows, print_error, write
 from mission_tui.errors import MissionError, UsageError, install_words
+from mission_tui.fleet.text import as_left
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
@@ -48,7 +49,7 @@ def logs_command(
     from mission_tui.cli.tables.documents import write_document
 
     wanted = _compiled(pattern)
-    for line in _whole_lines(_chunks(session, run, attempt, follow)):
+    for line in whole_lines(_chunks(session, run, attempt, follow)):
         if wanted is None or wanted.search(line):
             if as_json:
                 write_document({"line": line})
@@ -99,14 +100,14 @@ def _read_log(session: Session, run: str, attempt: int | None, offset: int) -> t
         return connection.ask(lambda id_: GetLog(id=id_, run=run, offset=offset, attempt=attempt)), ended
 
 
-def _whole_lines(chunks: Iterator[str]) -> Iterator[str]:
+def whole_lines(chunks: Iterator[str]) -> Iterator[str]:
     """Whole lines of a text that arrives in pieces; an unfinished last line comes at the end."""
     rest = ""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split("\n")
-        yield from whole
+        yield from map(as_left, whole)
     if rest:
-        yield rest
+        yield as_left(rest)
 
 
 @click.command("metrics")

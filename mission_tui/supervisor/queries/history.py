@@ -34,7 +34,7 @@ from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.strips.strip import Cell, CellHistory, GpuTrack, Lane, Strip
-from mission_tui.fleet.text import clean_line
+from mission_tui.fleet.text import as_left, clean_line
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, SidesReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip
 from mission_tui.plain_files import open_plain
@@ -234,12 +234,22 @@ def _whole_characters(raw: bytes, more_follows: bool) -> bytes:
 
 
 def _harmless(raw: bytes) -> str:
-    """The text with its line breaks and its blanks; everything else that could move a cursor is taken out."""
-    return "\n".join(_line(line) for line in raw.decode("utf-8", "replace").split("\n"))
+    """The text with its line breaks and its blanks; everything else that could move a cursor is taken out. Of a line
+    that was overwritten, as progress bars do, what was written last is left.
+
+    The first and the last line may go on in another stretch: there a carriage return says what it overwrites.
+    """
+    lines = raw.decode("utf-8", "replace").split("\n")
+    kept = [_line(line) for line in lines]
+    if "\r" in lines[0].rstrip("\r"):
+        kept[0] = f"\r{kept[0]}"
+    if lines[-1].endswith("\r"):
+        kept[-1] += "\r"
+    return "\n".join(kept)
 
 
 def _line(line: str) -> str:
-    return clean_line(line, LINE_CHARACTERS).rstrip()
+    return clean_line(as_left(line), LINE_CHARACTERS).rstrip()
 
 
 _RUNS = 200

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from mission_tui.fleet.text import as_left
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import AnsweredBy, GetLog
 
@@ -108,7 +109,7 @@ class LogTail:
         else:
             self._pages, self.attempt, self._first = [page], reply.attempt, 0
             self.detached = reply.end < reply.size
-        self.lines = [_final(line) for line in "".join(page.text for page in self._pages).split("\n")]
+        self.lines = [as_left(line) for line in "".join(page.text for page in self._pages).split("\n")]
         if self.lines and not self.lines[-1]:
             self.lines.pop()
         return True
@@ -134,8 +135,3 @@ class LogTail:
     @property
     def _too_much(self) -> bool:
         return len(self._pages) > 1 and sum(len(page.text) for page in self._pages) > _KEPT_CHARACTERS
-
-
-def _final(line: str) -> str:
-    """What is left of a line that was overwritten by carriage returns, as progress bars do."""
-    return line.rstrip("\r").rsplit("\r", 1)[-1]

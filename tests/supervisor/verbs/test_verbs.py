@@ -16,6 +16,7 @@ import psutil
 import pytest
 from msgspec import structs
 
+from mission_tui.cli.verbs.run_output import whole_lines
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.ipc.client import Connection
@@ -33,6 +34,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.records.runs.code_files import check_rules
+from mission_tui.tui.state.log_tail import LogTail
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, large_spec, living, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
@@ -262,6 +264,24 @@ def test_log_serves_stretches_and_disarms_them(sim: SimulatedLab) -> None:
     assert "�" not in cut.text + rest.text
     with pytest.raises(UsageError, match="no attempt 5"):
         sim.ask(lambda id_: GetLog(id=id_, run=run, attempt=5))
+
+
+@pytest.mark.parametrize("limit", [1000, 13, 11])
+def test_log_of_a_progress_bar_is_its_last_state(sim: SimulatedLab, limit: int) -> None:
+    """However many stretches a bar reaches over, `logs` and the screen have what a terminal would show."""
+    (run,) = sim.launch(spec=stub_spec(64))
+    sim.ended(run)
+    sim.dir(run).attempt(1).output.write_bytes(
+        b"windows\r\nfit\r 10% of all\r 50% of all\r100% of all\ndone\n 1%\r 2%\r"
+    )
+    tail, chunks, end = LogTail(run), [""], 0
+    while not chunks or chunks[-1] or not end:
+        reply = sim.ask(lambda id_, end=end: GetLog(id=id_, run=run, offset=end, limit=limit))  # type: ignore[misc]
+        assert isinstance(reply, LogReply)
+        tail.take(reply)
+        chunks.append(reply.text)
+        end = reply.end
+    assert tail.lines == list(whole_lines(iter(chunks))) == ["windows", "100% of all", "done", " 2%"]
 
 
 def test_more_ended_runs_than_a_snapshot_holds_come_by_page(sim: SimulatedLab) -> None:
