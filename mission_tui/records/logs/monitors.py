@@ -124,8 +124,8 @@ def _read(path: Path) -> list[Ended]:
         except (ValueError, IndexError):
             continue
         if math.isfinite(started + t) and 0 <= length <= LONGEST:
-            # Appended to, a monitor counts its seconds anew and says nothing of it. Files of several workers that somebody
-            # joined without their comments go back as well, and there the seconds are right.
+            # Appended to, a monitor counts its seconds anew and says nothing of it. Files of workers that were joined
+            # without their comments go back as well, and there the seconds are right.
             if written and t + shift < before:
                 shift = before - t
             before = t = t + shift
