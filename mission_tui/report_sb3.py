@@ -30,6 +30,7 @@ class ReportCallback(BaseCallback):
         self._copy = _Copy(self)
         self._rollout: dict[str, Any] = {}
         self._rolled = False
+        self._row_at = 0
         self._ended: list[tuple[Any, Any]] = []
 
     def _on_training_start(self) -> None:
@@ -76,6 +77,8 @@ class ReportCallback(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._learned()
+        if not isinstance(self.model, OnPolicyAlgorithm) and 0 < self._row_at < self.model.num_timesteps:
+            self._row({})  # what came after the last log: else a training that is done ends below its total
         if report.should_stop():
             report.phase("ending")  # so that the supervisor waits for what the script does after `learn`
         if self._copy in self.logger.output_formats:
@@ -99,6 +102,7 @@ class ReportCallback(BaseCallback):
     def _row(self, metrics: dict[str, Any]) -> None:
         for name in ("timesteps", "total_timesteps"):
             metrics.pop(name, None)  # somebody's own tag, which is the name of an argument
+        self._row_at = self.model.num_timesteps
         report.update(self.model.num_timesteps, getattr(self.model, "_total_timesteps", None), **metrics)
 
 

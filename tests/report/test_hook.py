@@ -89,10 +89,11 @@ def of_ppo(row: UpdateDone) -> bool:
 
 @pytest.mark.slow
 def test_off_policy_rows_are_what_it_logs(terminated: tuple[Desk, str, int]) -> None:
-    """Of an algorithm without rollouts to speak of, each of its own log lines is a row."""
+    """Of an algorithm without rollouts to speak of, each of its own log lines is a row, and the end of `learn()`."""
     rows = [row for row in terminated[0].of(UpdateDone) if not of_ppo(row)]
     assert 3 <= len(rows) <= 20
-    assert "train/loss" in rows[-1].metrics
+    assert "train/loss" in rows[-2].metrics
+    assert rows[-1].timesteps == rows[-1].total_timesteps == 600
     assert "rollout/ep_rew_mean" in rows[-1].metrics
     assert all(earlier.timesteps < later.timesteps for earlier, later in pairwise(rows))
 
