@@ -190,7 +190,7 @@ def test_lengths_of_episodes_are_not_taken_for_the_steps_since_the_start(tmp_pat
 
 
 def test_a_monitor_that_was_appended_to_keeps_the_order_of_its_episodes(tmp_path: Path) -> None:
-    """SB3 counts seconds anew when it appends, without a line that says so: what is written later came later."""
+    """SB3 counts seconds anew when it appends, without a line that says so, nor any header where it began like that."""
     episodes = "".join(f"{r},10,{t}.0\n" for r, t in ((1, 5), (2, 10), (3, 4), (4, 9)))
     path = tmp_path / "monitor.csv"
     path.write_text(f'\ufeff#{{"t_start": 1000.0}}\nr,l,t\n{episodes}', encoding="utf-8")
@@ -201,6 +201,9 @@ def test_a_monitor_that_was_appended_to_keeps_the_order_of_its_episodes(tmp_path
         (4.0, 1015.0, 40),
     ]
     assert pace_of(read_monitors([path])) == 40 / 15
+    path.write_text(episodes)
+    assert [(it.r, it.steps) for it in read_monitors([path])] == [(1.0, 10), (2.0, 20), (3.0, 30), (4.0, 40)]
+    assert read_any(path).updates == 4
     workers = "".join(f'#{{"t_start": {start}}}\nr,l,t\n{r},10,1.0\n' for start, r in ((2000.0, 2), (1000.0, 1)))
     path.write_text(workers)
     assert [(it.r, it.t) for it in read_monitors([path])] == [(1.0, 1001.0), (2.0, 2001.0)]

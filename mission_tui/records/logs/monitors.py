@@ -28,6 +28,7 @@ MOST_ROWS = 200_000
 _ROWS = 500
 """Rows at most that a training is told in where nothing says how long its rollouts were."""
 _HEAD_CHARACTERS = 4096
+_EPISODE = re.compile(r"-?[\d.]+(e[-+]?\d+)?,\d+,[\d.]+(e[-+]?\d+)?\s*(,|$)")
 _WORKER = re.compile(r"(\d+\.)?monitor\.csv")
 LONGEST = 2**40
 """More steps than any episode has: such a line is damage, and their sum has to stay a number that can be written."""
@@ -77,7 +78,7 @@ def monitor_files(path: Path) -> list[Path]:
             head = [file.readline(_HEAD_CHARACTERS) for _ in range(2)]
     except OSError:
         return []
-    return [path] if _columns(head)[0] else []
+    return [path] if _columns(head, path)[0] else []
 
 
 def read_episodes(path: Path, monitors: Sequence[Path]) -> TrainingLog:
@@ -94,19 +95,25 @@ def read_episodes(path: Path, monitors: Sequence[Path]) -> TrainingLog:
     return TrainingLog(path, updates, Settings(total_timesteps=total), log_interval=None)
 
 
-def _columns(lines: Sequence[str]) -> tuple[list[str], int]:
-    """The names of a monitor's columns, and how many lines come before its episodes; no names where it is none."""
+def _columns(lines: Sequence[str], path: Path) -> tuple[list[str], int]:
+    """The names of a monitor's columns, and how many lines come before its episodes; no names where it is none.
+
+    SB3 writes neither comment nor header with `override_existing=False`, also where there was no file.
+    """
     place = 1 if lines and lines[0].startswith("#") else 0
     names = lines[place].strip().split(",") if len(lines) > place else []
-    return (names, place + 1) if {"r", "l", "t"} <= set(names) else ([], 0)
+    if {"r", "l", "t"} <= set(names):
+        return names, place + 1
+    is_bare = place == 0 and path.name.endswith("monitor.csv") and _EPISODE.match(lines[0] if lines else "")
+    return (["r", "l", "t"], 0) if is_bare else ([], 0)
 
 
 def _read(path: Path) -> list[Ended]:
     with os.fdopen(open_named(path), encoding="utf-8-sig", errors="replace") as file:
         lines = list(lines_of(file, path))
     started = _started(lines[0] if lines else "")
-    written = lines[:1] != [] and lines[0].startswith("#")
-    columns, first = _columns(lines[:2])
+    columns, first = _columns(lines[:2], path)
+    written = first == 0 or lines[0].startswith("#")
     if not columns:
         return []
     places = [columns.index(name) for name in ("t", "r", "l")]
