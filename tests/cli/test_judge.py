@@ -395,6 +395,9 @@ def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixt
     assert "out: holds no training log itself; judge out/tb/PPO_1" in refused(capsys, "out")
     (tmp_path / "out/tb/PPO_2/events.out.tfevents.1").write_bytes(b"")
     assert "judge out/tb/PPO_1, or -r all 2 below it" in refused(capsys, "out")
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named/seed1.monitor.csv").write_text('#{"t_start": 1.0}\nr,l,t\n1,2,3\n')
+    assert "named: holds no training log itself; judge named/seed1.monitor.csv" in refused(capsys, "named")
 
 
 @needs_tensorboard

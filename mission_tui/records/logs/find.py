@@ -38,7 +38,7 @@ def read_any(path: Path) -> TrainingLog:
                 log = read_events(path, events)
             elif monitors := monitor_files(path):
                 log = read_episodes(path, monitors)
-            elif below := _folders_below(path):
+            elif below := _logs_below(path):
                 more = f", or -r all {len(below)} below it" if len(below) > 1 else ""
                 raise LogError(f"{path}: holds no training log itself; judge {below[0]}{more}") from None
             else:
@@ -50,11 +50,13 @@ def read_any(path: Path) -> TrainingLog:
     return log
 
 
-def _folders_below(path: Path) -> list[Path]:
-    """Folders that are a log among the first things below `path`, such as the `tb/PPO_1` of `tensorboard_log`."""
+def _logs_below(path: Path) -> list[Path]:
+    """What is a log among the first things below `path`: folders, such as the `tb/PPO_1` of `tensorboard_log`, and
+    monitors that somebody named.
+    """
     if not path.is_dir():
         return []
-    return [it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path) and it.is_dir()]
+    return [it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path) and (it.is_dir() or monitor_files(it))]
 
 
 def logs_below(folder: Path) -> Iterator[Path | LogError]:
