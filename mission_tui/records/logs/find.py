@@ -56,7 +56,8 @@ def _logs_below(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return []
-    return [it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path) and (it.is_dir() or monitor_files(it))]
+    seen = (it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path))
+    return [it for it in seen if it.is_dir() or monitor_files(it)]
 
 
 def logs_below(folder: Path) -> Iterator[Path | LogError]:
