@@ -17,6 +17,7 @@ import pytest
 from mission_tui.cli.root import main
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs import event_files
+from mission_tui.records.logs.log import LogError
 from mission_tui.records.runs.spec_file import write_spec
 from tests.cli.test_json_documents import check
 from tests.drawn import drawn
@@ -364,6 +365,8 @@ def test_the_returns_of_another_algorithm_of_cleanrl_are_judged(
         {"rollout/ep_rew_mean": sum(range(1, k + 1)) / k} for k in range(1, 9)
     ]
     assert (log.settings.env_id, log.settings.rollout) == ("CartPole-v1", 100)
+    with pytest.raises(LogError, match="it can be judged, and not imported"):
+        event_files.read_events(tmp_path / "dqn", event_files.event_files(tmp_path / "dqn"), to_import=True)
     assert main(["judge", "dqn"]) == 0
     assert "returns alone, of any algorithm" in capsys.readouterr().out
 

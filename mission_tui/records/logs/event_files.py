@@ -35,6 +35,8 @@ EPISODES = 100
 """Episodes that `rollout/ep_rew_mean` is over, as in SB3; CleanRL writes each episode by itself."""
 
 HYPERPARAMETERS = "hyperparameters/text_summary"
+_NOT_PPO = " "
+"""No argument is called so."""
 _OF_ANY = frozenset(("env_id", "total_timesteps", "gamma"))
 
 _FRAME_BYTES = 16
@@ -55,14 +57,17 @@ def event_files(path: Path) -> list[Path]:
     return sorted(it for it in found if "tfevents" in it.name and it.is_file())
 
 
-def read_events(path: Path, files: Iterable[Path]) -> TrainingLog:
+def read_events(path: Path, files: Iterable[Path], *, to_import: bool = False) -> TrainingLog:
     """The log that `files` of folder or file `path` hold, in the order of their names.
 
-    Raises `LogError` without the extra, and for files without a tag of SB3 or CleanRL.
+    Raises `LogError` without the extra, for files without a tag of SB3 or CleanRL, and where they are `to_import` as a
+    run also for those of CleanRL's other algorithms: no run of ours is like them.
     """
     words: dict[str, str] = {}
     damage: list[str] = []
     log = log_of_rows(path, event_rows(path, files, words, damage), damage)
+    if to_import and words.get(_NOT_PPO) is not None:
+        raise LogError(f"{path}: is a log of CleanRL, and not of its PPO: it can be judged, and not imported")
     return replace(log, settings=replace(log.settings, **_argument_settings(words)))
 
 
@@ -76,6 +81,7 @@ def event_rows(path: Path, files: Iterable[Path], words: dict[str, str], damage:
         # Its DQN, SAC and TD3 call losses by their own names, and `batch_size` a minibatch.
         for name in words.keys() - _OF_ANY:
             del words[name]
+        words[_NOT_PPO] = ""
         return _cleanrl_rows(steps)
     words.clear()
     if not any(tag.startswith(("rollout/", "train/")) for tag in tags):

@@ -242,7 +242,7 @@ def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[s
     """
     damage: list[str] = []
     readers = [partial(read_log, folder.table)] if folder.table is not None else []
-    readers += [partial(read_events, folder.path, folder.events)] if folder.events else []
+    readers += [partial(read_events, folder.path, folder.events, to_import=True)] if folder.events else []
     for at, read in enumerate(readers, 1):
         try:
             log = read()
