@@ -127,7 +127,7 @@ def _judged(
     judge, found = HealthJudge(settings, limits, other=other), dict[str, Finding]()
     for record in records:
         found |= {finding.id: finding for finding in judge.feed(record)}
-    return tuple((found | {finding.id: finding for finding in judge.findings}).values())
+    return tuple((found | {finding.id: finding for finding in judge.findings if finding.state == "open"}).values())
 
 
 def _of_nobody_in_words(tags: Iterable[str]) -> str:

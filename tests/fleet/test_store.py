@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.findings import METRICS, Finding
+from mission_tui.fleet.events.findings import METRICS, Finding, FindingState, Severity, in_order
 from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
@@ -22,9 +24,17 @@ from mission_tui.fleet.events.journal import (
     RunPaused,
     RunResumed,
 )
-from mission_tui.fleet.events.metrics import CheckpointSaved, Episodes, EvaluationDone, MetricRecord, TrainingStarted
+from mission_tui.fleet.events.metrics import (
+    CheckpointSaved,
+    Episodes,
+    EvaluationDone,
+    Metric,
+    MetricRecord,
+    TrainingStarted,
+)
 from mission_tui.fleet.events.outcome import Failed, Finished
 from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
+from mission_tui.fleet.history.journal_state import MOST_EVIDENCE
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
@@ -401,6 +411,45 @@ def test_open_finding_lasts_until_now() -> None:
         ("nan-1-3", 3),
         ("kl-1-1", 2),
     ]
+
+
+def night(incidents: int) -> list[FindingChanged]:
+    """So many incidents with their evidence, all of them over but the last, the first critical."""
+    told = []
+    for number in range(incidents):
+        severity: Severity = "warning" if number else "critical"
+        state: FindingState = "cleared" if number < incidents - 1 else "open"
+        rows: tuple[dict[str, Metric], ...] = ({"update": float(number)},)
+        finding = Finding(f"kl-1-{number}", "kl", severity, number, number, "s", "c", "a", state=state, evidence=rows)
+        told.append(FindingChanged(3 + number, 95.0, finding))
+    return told
+
+
+def test_after_a_long_night_evidence_is_held_of_what_is_shown() -> None:
+    """Of a rule that speaks up all night every incident is known, with evidence those that somebody can see."""
+    store = running(*night(600))
+    shown, known = store.view(RUN).findings, store.run(RUN).journal.findings
+    assert [finding.id for finding in shown[:3]] == ["kl-1-599", "kl-1-0", "kl-1-598"]
+    assert all(finding.evidence for finding in shown)
+    assert len(known) == 600
+    assert sum(bool(finding.evidence) for finding in known.values()) <= 2 * MOST_EVIDENCE
+
+
+class Counted(list[Finding]):
+    """Findings that count how often they are gone through."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Finding]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_findings_of_a_long_night_are_put_in_order_in_one_go() -> None:
+    """Every new row makes a view: ten times the findings take ten times the time, not a hundred times."""
+    findings = Counted(event.finding for event in night(300))
+    assert len(list(in_order(findings))) == 300
+    assert findings.walks < 10
 
 
 def test_foreign_text_is_cleaned_on_its_way_in() -> None:

@@ -8,7 +8,7 @@ checkpoint means for the training is judged by the rule `checkpoint-age`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field, structs
@@ -128,9 +128,32 @@ def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, .
 
 def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """`findings` without the symptoms of others among them, each as grave as the gravest of its own symptoms."""
-    by_id = {finding.id: finding for finding in findings}
+    by_id, parts = {finding.id: finding for finding in findings}, _parts(findings)
     causes = (it for it in findings if (cause := by_id.get(it.part_of)) is None or not _covers(cause, it))
-    return tuple(_as_grave_as_its_symptoms(it, findings) for it in causes)
+    return tuple(_as_grave_as_its_symptoms(it, parts[it.id]) if it.id in parts else it for it in causes)
+
+
+STANDINGS: Mapping[FindingState, int] = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
+
+
+def in_order(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Open findings first, worst first, then marked ones, then those that are over, newest first; its symptoms come
+    right after each.
+    """
+    parts = _parts(findings)
+    told = sorted(stories(findings), key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
+    for cause in told:
+        yield cause
+        yield from sorted(symptoms_of(cause, parts.get(cause.id, ())), key=lambda it: it.first_update)
+
+
+def _parts(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Those of `findings` that are a part of another, by the id of that: a run may have thousands after some days."""
+    parts: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.part_of:
+            parts.setdefault(finding.part_of, []).append(finding)
+    return parts
 
 
 _WHILE_IT_LIVES = frozenset({"throughput", "hang", "checkpoint-age"})

@@ -128,7 +128,9 @@ class HealthJudge:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Every remembered incident, oldest first; an open one lasts until the update judged last."""
+        """Every remembered incident, oldest first; an open one lasts until the update judged last, and of one that is
+        over the evidence went with the word that it is.
+        """
         return tuple(
             _lasting(finding, self._update, self._t) if finding.state == "open" else finding
             for finding in self._incidents.values()
@@ -465,7 +467,9 @@ class HealthJudge:
         known = self._incidents[self._open.pop(rule_id)]
         if known.part_of:
             self._after_change.symptom(rule_id, None, self._update)
-        return self._keep(cleared(known, self._update, self._t))
+        over = cleared(known, self._update, self._t)
+        self._keep(structs.replace(over, evidence=()))
+        return over
 
     def _keep(self, finding: Finding) -> Finding:
         self._incidents[finding.id] = finding

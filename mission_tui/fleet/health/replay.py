@@ -73,8 +73,8 @@ def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Findi
         known |= {finding.id: finding for finding in judge.feed(record)}
     known |= {finding.id: finding for finding in judge.silence(told.lived_t)}
     if over:
-        judge.close()
-    known |= {finding.id: finding for finding in judge.findings}
+        known |= {finding.id: finding for finding in judge.close()}
+    known |= {finding.id: finding for finding in judge.findings if finding.state == "open"}
     return (known | told.seen).values()
 
 

@@ -5,7 +5,7 @@ or was held, which no trainer says of itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from msgspec import Struct, field, structs
 
@@ -19,6 +19,7 @@ from mission_tui.fleet.events.findings import (
     FindingState,
     Severity,
     failed_again,
+    in_order,
 )
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
@@ -39,6 +40,9 @@ PAYOFFS = 16
 """So many times that the run joined or left the others are remembered."""
 MOST_STATE_CHANGES = 256
 """Changes that are remembered; the newest ones."""
+MOST_EVIDENCE = 48
+"""Findings that keep their evidence, the first ones in the order in which they are shown: three times what a view has
+room for. Some 3 kB each; of all that are over after a day that would be most of what is known of a run."""
 _STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
 
 
@@ -157,6 +161,15 @@ class JournalState(Struct):
             self.due.discard(finding.id)
         elif known is None or known.state == "cleared" or GRAVITY[finding.severity] > GRAVITY[known.severity]:
             self.due.add(finding.id)
+        if known is None and len(self.findings) % MOST_EVIDENCE == 0:
+            self._drop_evidence()
+
+    def _drop_evidence(self) -> None:
+        """Of what is over and too far back to be shown; the journal has it."""
+        kept = {it.id for it in islice(in_order(tuple(self.findings.values())), MOST_EVIDENCE)}
+        for id_, finding in self.findings.items():
+            if finding.state == "cleared" and finding.evidence and id_ not in kept:
+                self.findings[id_] = structs.replace(finding, evidence=())
 
     def declare(self, event: journal.FleetEvent) -> None:
         """Keep a break while the attempt lives: its judge is told, after a restart once more."""

@@ -44,7 +44,6 @@ SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
 SHOWN_CHANGES = 8
 SHOWN_TRIALS = 4
-STANDINGS = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
 
 
 def view_of(run: RunHistory) -> snapshot.RunView:
@@ -334,20 +333,11 @@ def _outcomes(metrics: MetricsState) -> dict[str, int]:
 
 
 def _findings(run: RunHistory) -> tuple[findings.Finding, ...]:
-    """Open findings first, worst first, then marked ones, then those that are over, newest first.
-
-    An open one lasts until now. One that was acknowledged and has become worse since is open again.
+    """The first of them in their order. An open one lasts until now; one that was acknowledged and has become worse
+    since is open again.
     """
     shown = [_as_of_now(finding, run) for finding in run.journal.findings.values()]
-    told = sorted(
-        findings.stories(shown), key=lambda it: (STANDINGS[it.state], -findings.GRAVITY[it.severity], -it.first_update)
-    )
-    ordered = (
-        it
-        for cause in told
-        for it in (cause, *sorted(findings.symptoms_of(cause, shown), key=lambda it: it.first_update))
-    )
-    return tuple(islice(ordered, SHOWN_FINDINGS))
+    return tuple(islice(findings.in_order(shown), SHOWN_FINDINGS))
 
 
 def _as_of_now(finding: findings.Finding, run: RunHistory) -> findings.Finding:

@@ -109,6 +109,15 @@ def test_an_open_incident_lasts_until_the_last_update() -> None:
     assert (finding.first_update, finding.last_update, finding.state) == (5, 29, "open")
 
 
+def test_evidence_of_what_is_over_is_told_and_not_held() -> None:
+    """A judge that lives for days does not hold the rows that it has shown, only those of what is open."""
+    one, told = judge(), list[Finding]()
+    for number, level in enumerate([0.1] * 20 + [0.01] * 40 + [0.1] * 20, start=1):
+        told += one.update(update(number, approx_kl=level, clip_range=0.2))
+    assert [(finding.state, bool(finding.evidence)) for finding in one.findings] == [("cleared", False), ("open", True)]
+    assert all(finding.evidence for finding in told)
+
+
 absurd: st.SearchStrategy[Any] = (
     st.none()
     | st.booleans()
