@@ -225,7 +225,7 @@ class Store:
             unread=self._unread,
             stale=self._stale,
             elsewhere=self._elsewhere,
-            paid=tuple(views.RunGain(run_id, self._runs[run_id].journal.name, gain) for run_id, gain in self._paid),
+            paid=tuple(views.RunGain(run_id, self.run(run_id).journal.name, gain) for run_id, gain in self._paid),
             failed_duties=self._duties,
         )
 

@@ -18,12 +18,14 @@ from mission_tui.fleet.events.journal import (
     DutyDoneSeen,
     DutyFailureSeen,
     FindingChanged,
+    GainMeasured,
     KeeperLost,
     RunCreated,
     RunParked,
     RunPaused,
     RunResumed,
 )
+from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     Episodes,
@@ -40,7 +42,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import DRIVER, EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
-from mission_tui.fleet.views.snapshot import HostMeters, RunView
+from mission_tui.fleet.views.snapshot import HostMeters, RunGain, RunView
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
 
 RUN = "20261121-104207-demo-3f9a"
@@ -526,6 +528,18 @@ def test_a_run_that_was_put_back_has_its_place_and_end_and_nothing_more() -> Non
     assert (store.view(RUN), store.ended(0, 9)) == before
     assert store.shelved(RUN) == (made, over)
     assert (store.resolve("old"), store.run_ids(), store.shelved(newer)) == ((RUN,), [newer, RUN], None)
+
+
+def test_what_a_run_on_the_shelf_brought_the_others_is_still_told() -> None:
+    """The newest gain may be that of a run after which hundreds ended by themselves."""
+    store = empty_store()
+    made, over = RunCreated(1, 5.0, "old", "demo"), AttemptEnded(4, 6.0, 1, Finished("000000064"))
+    gain = MarginalGain(5.6, "joined", "pays", 1)
+    store.add_run(RUN, f"/lab/runs/{RUN}", SPEC)
+    for fact in (made, AttemptStarting(2, 5.5, 1), GainMeasured(3, 5.7, gain), over):
+        store.apply(RUN, fact)
+    store.put_back(RUN, f"/lab/runs/{RUN}", made, over)
+    assert store.snapshot(10.0).paid == (RunGain(RUN, "old", gain),)
 
 
 def test_what_varies_within_a_launch_stands_with_each_of_its_runs() -> None:
