@@ -302,9 +302,10 @@ class Returns:
             return usual
         # Steps are independent where the window spans several updates; where each has its own, neighbours share a mean.
         together = 3.0 if self._share_new >= 1.0 else 2.0
-        # Beyond the range of the returns lies no disaster, but a slip of whoever wrote the log.
+        # Beyond the range of the returns lies no disaster, but a slip of whoever wrote the log. Written out,
+        # as `min` for each of a hundred is a twentieth of all judging.
         most = self.high - self.low
-        within = self._bends if max(self._bends) <= most else [min(bend, most) for bend in self._bends]
+        within = self._bends if max(self._bends) <= most else [most if most < it else it for it in self._bends]
         bends = math.hypot(*within)
         return max(usual, bends / math.sqrt(len(self._bends) * together))
 
