@@ -49,6 +49,30 @@ catalogue is not loaded for a verb that is found here: it would double what each
 """
 MODULES = {verb: module for module, verbs in VERBS.items() for verb in verbs.split()}
 
+INSTEAD = {
+    "archive": "`rm RUN` puts it into the trash for a day, `prune` all old ones",
+    "branch": "`resume RUN --branch` makes one",
+    "fork": "`resume RUN --branch` makes one",
+    "delete": "`rm RUN` does that",
+    "remove": "`rm RUN` does that",
+    "undo": "`rm --undo RUN` takes a run back from the trash, `try RUN --undo` a trial's",
+    "list": "`status` does that",
+    "ls": "`status` does that",
+    "ps": "`status` does that",
+    "show": "`status RUN`, `metrics RUN` and `findings RUN` do",
+    "tail": "`logs RUN -f` does that",
+    "run": "`launch` does that",
+    "start": "`launch` does that",
+    "train": "`launch` does that",
+    "continue": "`resume` does that",
+    "restart": "`resume RUN` goes on, `clone RUN` begins anew",
+    "sweep": "`launch PRESET --set KEY=A,B` makes one",
+    "watch": "`status --watch` follows numbers, `evaluate RUN --render ansi` shows it play",
+    "history": "`replay` shows what was, `metrics RUN` every update",
+    "timeline": "`replay` shows what was, `top --csv` the machine as a series",
+}
+"""What does what other programs have a verb for, or people try first."""
+
 
 _NEED_NO_ROOT = ("bridge", "judge", "paths", "presets")
 """Of the verbs that change nothing those that do not read the runs root, or serve somebody who will make it."""
@@ -84,7 +108,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0]
         if not word.startswith("-") and self.get_command(ctx, word) is None:
-            raise click.UsageError(f"there is no verb {word!r}{nearest(word, self.list_commands(ctx))}", ctx)
+            raise click.UsageError(_no_verb(word, self.list_commands(ctx)), ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -129,6 +153,11 @@ def looking() -> tuple[str, ...]:
     return tuple(word for word, command in WORDS.items() if command.offline)
 
 
+def _no_verb(word: str, verbs: Sequence[str]) -> str:
+    instead = INSTEAD.get(word.casefold())
+    return f"there is no verb {word!r}{f': {instead}' if instead else nearest(word, verbs)}"
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line on `words` (default: those of this process) and return the exit code."""
 
@@ -170,6 +199,6 @@ def _verb(words: Sequence[str]) -> str | None:
             next(left, None)
         elif not word.startswith("-"):
             if word not in verbs:
-                raise UsageError(f"there is no verb {word!r}{nearest(word, verbs)} (see mission-tui --help)")
+                raise UsageError(f"{_no_verb(word, verbs)} (see mission-tui --help)")
             return word
     return None

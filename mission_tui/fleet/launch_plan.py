@@ -19,6 +19,8 @@ _UNUSABLE = re.compile(r"[^A-Za-z0-9._]+")
 _ONLY_SEED = re.compile(r"s\d+")
 _SHORT = {"run.seed": "s", "ppo.learning_rate": "lr"}
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
+LONGEST_LABEL = 24
+LABEL = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_LABEL - 1}}}")
 
 
 def check_name(name: str, what: str = "run name") -> str:

@@ -16,6 +16,7 @@ from mission_tui.cli.options import complete_runs, json_option, run_argument, ru
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
 from mission_tui.errors import UsageError
+from mission_tui.fleet.text import clean
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Adoptable
@@ -69,11 +70,10 @@ def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> No
     if not runs:
         raise UsageError("name the runs first, then what to put on or take off: label RUN +LABEL")
     if not words:
-        word = runs[-1][:40]
-        raise UsageError(f"no label is given: say +{word} to put '{word}' on, or -{word} to take it off")
+        raise UsageError(f"no label is given: {_signs(runs[-1])}")
     for word in words:
         if word[:1] not in ("+", "-"):
-            raise UsageError(f"label '{word[:40]}': say +{word[:40]} to put it on or -{word[:40]} to take it off")
+            raise UsageError(f"'{clean(word, 40)}' has no sign: {_signs(word)}")
     add = tuple(word[1:] for word in words if word[0] == "+")
     remove = tuple(word[1:] for word in words if word[0] == "-")
     with session.connect() as connection:
@@ -82,6 +82,14 @@ def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> No
             for view in views_of(connection, runs)
         ]
     print_accepted(merged(replies), as_json)
+
+
+def _signs(word: str) -> str:
+    """How a label is put on and taken off: `word`, where it can be one."""
+    from mission_tui.fleet.launch_plan import LABEL
+
+    it = word if LABEL.fullmatch(word) else "LABEL"
+    return f"say +{it} to put {'one' if it != word else repr(word)} on, or -{it} to take it off"
 
 
 @click.command("rename")

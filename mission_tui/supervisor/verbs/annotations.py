@@ -13,7 +13,7 @@ from mission_tui.fleet.events.findings import GRAVITY
 from mission_tui.fleet.events.journal import FindingMarked, RunLabelled, RunNoted, RunRenamed
 from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.history.run import NOTE_CHARS
-from mission_tui.fleet.launch_plan import NAME
+from mission_tui.fleet.launch_plan import LABEL, LONGEST_LABEL
 from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
@@ -23,7 +23,6 @@ from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.targets import the_finding
 
 MOST_LABELS = 16
-LONGEST_LABEL = 24
 RULES = frozenset(Limits.__struct_encode_fields__)
 
 
@@ -44,7 +43,7 @@ def _check_labels(name: str, has: set[str], request: Label) -> None:
     if not request.add and not request.remove:
         raise UsageError("give at least one +LABEL to put on or -LABEL to take off")
     for word in request.add:
-        if not NAME.fullmatch(word) or len(word) > LONGEST_LABEL:
+        if not LABEL.fullmatch(word):
             raise UsageError(
                 f"label {word[:40]!r} cannot be used: give 1 to {LONGEST_LABEL} letters, digits, '.', '_' or '-', "
                 "first a letter or digit"
