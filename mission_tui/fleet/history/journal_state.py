@@ -231,8 +231,10 @@ class JournalState(Struct):
 
     @property
     def parked(self) -> bool:
-        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough."""
-        made_room = isinstance(self.outcome, Stopped) and self.asked & journal.ENDING == {"park"}
+        """Whether the run waits for a person: it saved and ended to make room, or was restarted often enough. One that
+        was taken from the queue held nothing.
+        """
+        made_room = isinstance(self.outcome, Stopped) and self.attempt > 0 and self.asked & journal.ENDING == {"park"}
         return made_room or bool(self.gave_up)
 
     def begin(self, event: journal.AttemptStarting) -> None:

@@ -28,7 +28,7 @@ from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedR
 from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.events.journal import ENDING, PriorityAsked, SettingsAsked
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
-from mission_tui.fleet.events.outcome import Failed, Killed, outcome_word
+from mission_tui.fleet.events.outcome import Failed, Killed, Stopped, outcome_word
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
@@ -96,9 +96,10 @@ class RunQueue:
         core = self._core
         waiting = [run for run in core.live.values() if run.turn is not None]
         for run in waiting:
-            if core.store.run(run.id).journal.asked & ENDING:
+            if asked := core.store.run(run.id).journal.asked & ENDING:
                 run.leave_queue()
-                abandon(core, run, Killed(checkpoint=None, cause="taken from the queue on request; it never began"))
+                ended = Killed if "kill" in asked else Stopped
+                abandon(core, run, ended(checkpoint=None, cause="taken from the queue on request; it never began"))
         if not waiting or (self._beginning is not None and not self._beginning.done()):
             return
         decided = _decided(core, now)

@@ -67,13 +67,13 @@ def test_the_next_supervisor_holds_it_too(crowded: Lab) -> None:
     assert crowded.ended(run).outcome == "finished"
 
 
-@pytest.mark.parametrize("verb", ["stop", "kill"])
-def test_ending_takes_a_run_from_the_queue(sim: SimulatedLab, verb: str) -> None:
-    """It never began, says so, and no process of it was ever there."""
+@pytest.mark.parametrize(("verb", "outcome"), [("stop", "stopped"), ("park", "stopped"), ("kill", "killed")])
+def test_ending_takes_a_run_from_the_queue(sim: SimulatedLab, verb: str, outcome: str) -> None:
+    """It never began, says so in the word that was asked for, and no process of it was ever there."""
     (run,) = sim.launch(spec=wanting(10**18))
     sim.act(verb, run)
     view = sim.ended(run)
-    assert (view.outcome, view.attempt) == ("killed", 0)
+    assert (view.outcome, view.attempt) == (outcome, 0)
     assert "never began" in (view.cause or "")
     assert not sim.dir(run).attempt(1).identity.exists()
 
@@ -89,7 +89,7 @@ def test_one_that_was_stopped_unseen_does_not_begin_later(sim: SimulatedLab) -> 
     events.append(lambda seq: Asked(seq, 1.0, "stop", 0))
     events.close()
     sim.start()
-    assert sim.ended(run).outcome == "killed"
+    assert sim.ended(run).outcome == "stopped"
     assert not folder.attempt(1).identity.exists()
 
 

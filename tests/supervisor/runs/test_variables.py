@@ -151,7 +151,7 @@ def test_a_run_that_waits_for_variables_can_be_taken_from_the_queue(sim: Simulat
     sim.act("kill", first)
     sim.wait(second, lambda view: "API_TOKEN" in (view.cause or ""))
     sim.act("stop", second)
-    assert sim.ended(second).outcome == "killed"
+    assert sim.ended(second).outcome == "stopped"
 
 
 def test_what_is_no_secret_may_come_from_the_client_that_started_the_supervisor(sim: SimulatedLab) -> None:
