@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -169,3 +171,12 @@ def test_without_matplotlib_the_error_names_the_install_line(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match=r"pip install -c constraints.txt -e '\.\[report\]'"):
         check_figure(tmp_path / "fig.pdf")
+
+
+def test_no_matplotlibrc_of_the_working_folder_is_read(tmp_path: Path) -> None:
+    """A stranger's might be a pipe that never says a word; the process of its own has imported nothing before."""
+    os.mkfifo(tmp_path / "matplotlibrc")
+    call = "from pathlib import Path; from mission_tui.cli.tables.comparison_figure import check_figure as it"
+    words = [sys.executable, "-c", f"{call}; it(Path('figure.svg')); print(Path.cwd())"]
+    done = subprocess.run(words, cwd=tmp_path, timeout=20, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(tmp_path)

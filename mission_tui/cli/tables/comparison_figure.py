@@ -11,6 +11,8 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,12 +88,23 @@ def check_figure(path: Path) -> None:
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UsageError(f"--figure {path}: there is no folder {path.absolute().parent} to write it to")
     try:
-        import matplotlib.figure  # noqa: F401
+        _load_matplotlib()
     except ImportError as error:
         raise UsageError(
             f"a figure is drawn by matplotlib, which is not here ({error}): {install_words('report')}; "
             "--report DIR draws a plain SVG without it"
         ) from error
+
+
+def _load_matplotlib() -> None:
+    """Import it from the folder of its own defaults: it takes the `matplotlibrc` of the folder that it is imported in,
+    which may be a stranger's, or a pipe that says nothing. Raises `ImportError`.
+    """
+    found = find_spec("matplotlib")
+    if found is None or found.origin is None:
+        raise ImportError("No module named 'matplotlib'")
+    with chdir(Path(found.origin).parent / "mpl-data"):
+        import matplotlib.figure  # noqa: F401
 
 
 def figure_inches(size: str) -> tuple[float, float | None]:
@@ -125,6 +138,7 @@ def write_figure(
 
     `inches` are the width and, if it is given, the height. Raises `StorageError`.
     """
+    _load_matplotlib()
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
