@@ -81,6 +81,19 @@ def test_a_launch_that_takes_turns_waits_for_its_own_group_alone(idle_sim: Simul
         assert sum(begin <= at < end for begin, end in zip(started, ended, strict=True)) <= 2
 
 
+def test_those_that_wait_for_their_group_want_no_cores(idle_sim: SimulatedLab, limits: Path) -> None:
+    """`-j 1`: of four one trains, so another launch is warned of two runs at once, not of five."""
+    limits.write_text("")
+    ask = _launch_of(4, idle_sim, spec(group_runs=1), 0)
+    items = tuple(structs.replace(it, group="lr-ab12", name=f"lr-{n}") for n, it in enumerate(ask.items, 1))
+    idle_sim.ask(lambda id_: structs.replace(ask, id=id_, items=items))
+    plain = spec()
+    wide = structs.replace(plain, run=structs.replace(plain.run, threads=idle_sim.snapshot().host.cores))
+    reply = idle_sim.ask(partial(_launch_of, 1, idle_sim, wide))
+    assert isinstance(reply, Launched)
+    assert [it[:47] for it in reply.warnings if " need " in it] == ["2 runs, 1 of them live or queued already, need "]
+
+
 def test_resumed_runs_of_a_group_take_turns_too(idle_sim: SimulatedLab, limits: Path) -> None:
     """`-j 1` holds when three are resumed: in the order of the launch, also under the next supervisor."""
     limits.write_text("")
