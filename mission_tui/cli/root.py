@@ -74,7 +74,8 @@ INSTEAD = {
 """What does what other programs have a verb for, or people try first."""
 
 
-_NEED_NO_ROOT = ("bridge", "judge", "paths", "presets")
+_READ_NO_RUN = ("judge", "presets")
+_NEED_NO_ROOT = ("bridge", "paths", *_READ_NO_RUN)
 """Of the verbs that change nothing those that do not read the runs root, or serve somebody who will make it."""
 
 
@@ -137,7 +138,8 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         return open_screen(ctx.obj)
     if ctx.obj.received and not readonly and ctx.invoked_subcommand in looking():
         ctx.obj = ctx.obj._replace(readonly=True)
-        print_error(ctx.obj.what_was_received)
+        if ctx.invoked_subcommand not in _READ_NO_RUN:
+            print_error(ctx.obj.what_was_received)
     if readonly and ctx.invoked_subcommand not in looking():
         verbs = ", ".join(looking())
         raise click.UsageError(f"--readonly works only with the screen (no verb) and with {verbs}", ctx)

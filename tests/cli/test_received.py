@@ -59,6 +59,7 @@ def test_looking_reads_the_files_and_says_so(
     said = shell.typed("status").stderr
     assert "does not carry your seal" in said
     assert "mission-tui adopt --all" in said
+    assert "seal" not in shell.typed("judge", "runs", "-r").stderr  # which needs no runs root
     for words in (("launch", "tiny"), ("resume", "failed"), ("evaluate", "failed"), ("check", "tiny"), ("clean",)):
         acted = shell.typed(*words)
         assert acted.returncode == 2, (words, acted.stderr)
