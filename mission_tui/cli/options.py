@@ -109,7 +109,18 @@ set_option = click.option(
     shell_complete=complete_settings,
     help="Change a setting, e.g. ppo.n_steps=512.",
 )
+timesteps_option = click.option("--timesteps", metavar="N", help="Train for N steps: 500k, 2M (run.total_timesteps).")
+duration_option = click.option(
+    "--duration", metavar="TIME", help="Train for so long instead: 90s, 10m, 1h (run.duration_s)."
+)
 _META = "mission_tui.own_command"
+
+
+def text_of(word: str) -> str:
+    """What a person wrote as a `word` of the call. With a locale without UTF-8 Python takes each byte by itself, as it
+    has to for the names of files; a terminal sends UTF-8 all the same.
+    """
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def count_of(flag: str, most: int | None = None) -> Callable[[str], int]:
@@ -157,6 +168,17 @@ def chosen(runs: tuple[str, ...], every: bool) -> tuple[str, ...]:
     if not runs and not every:
         raise UsageError("name at least one run (an id, a unique prefix, a name, or @last), or give --all")
     return (LIVE,) if every else runs
+
+
+def lasting(timesteps: str | None, duration: str | None) -> tuple[str, ...]:
+    """The settings that `--timesteps` or `--duration` stand for. Raises `UsageError` for both."""
+    if timesteps is not None and duration is not None:
+        raise UsageError("--timesteps and --duration both say when a run is over: give one of them")
+    if timesteps is not None:
+        return f"run.total_timesteps={timesteps}", "run.duration_s=none"
+    if duration is not None:
+        return f"run.duration_s={duration}", "run.total_timesteps=none"
+    return ()
 
 
 class WithCommand(click.Command):

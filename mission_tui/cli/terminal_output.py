@@ -32,6 +32,7 @@ _BOLD = "1"
 _PICTURE_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
 _CLEAR_LINE, _RESET = "\r\x1b[K", "\x1b[0m"
 _ODD_IN_JSON = re.compile(r"[^ -~]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _UNDECODED = re.compile("[\ud800-\udfff]")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -89,8 +90,13 @@ def leave_screen(stream: TextIO) -> None:
 
 
 def write_json(document: Any) -> None:
-    """One document on stdout, as one line."""
-    _put(sys.stdout, encode_document(document) + "\n")
+    """One document on stdout, as one line; in JSON's own escapes where stdout has not all of its letters."""
+    text = encode_document(document)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        text = _NOT_ASCII.sub(_units, text)
+    _put(sys.stdout, text + "\n")
 
 
 def encode_document(document: Any) -> str:
@@ -189,10 +195,11 @@ def _drawn(row: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     """Outside of strings a document is ASCII, so that whatever is met here may be written as JSON's escape."""
-    character = match[0]
-    if character.isprintable():
-        return character
-    units = character.encode("utf-16-be")
+    return match[0] if match[0].isprintable() else _units(match)
+
+
+def _units(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 

@@ -15,7 +15,7 @@ from mission_tui.cli.session import Session
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.specs.preset_file import Saving
 from tests.cli.test_json_documents import check
-from tests.shell import TINY
+from tests.shell import TINY, Shell
 
 
 @pytest.fixture
@@ -94,3 +94,13 @@ def test_what_is_no_preset_is_refused(mine: Path) -> None:
     with pytest.raises(PresetError, match="did you mean 'n_steps'"):
         save("tiny", "calm", "ppo.n_stps=3")
     assert not mine.exists()
+
+
+def test_words_of_a_terminal_are_taken_as_utf_8_in_any_locale(shell: Shell) -> None:
+    """Python's own UTF-8 mode is off here, as under many job schedulers; what is printed is JSON all the same."""
+    shell.environ.update(LC_ALL="C", PYTHONUTF8="0")
+    assert shell("presets", "save", "tiny", "calm", "--description", "gr\u00fcn \u2013 ruhig").returncode == 0
+    shown = shell("presets", "--json").stdout
+    assert shown.isascii()
+    (calm,) = [it for it in json.loads(shown)["presets"] if it["name"] == "calm"]
+    assert calm["description"] == "gr\u00fcn \u2013 ruhig"

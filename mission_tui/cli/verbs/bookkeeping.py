@@ -12,7 +12,7 @@ import click
 
 from mission_tui.cli.answers import merged, print_accepted
 from mission_tui.cli.follow_runs import views_of
-from mission_tui.cli.options import complete_runs, json_option, run_argument, runs_argument
+from mission_tui.cli.options import complete_runs, json_option, run_argument, runs_argument, text_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
 from mission_tui.errors import UsageError
@@ -37,9 +37,10 @@ def note_command(session: Session, run: str, text: tuple[str, ...], as_json: boo
     """
     from mission_tui.ipc.requests import Note
 
+    said = text_of(" ".join(text))
     with session.connect() as connection:
         replies = [
-            connection.ask(lambda id_, one=view.id: Note(id=id_, run=one, text=" ".join(text)))  # type: ignore[misc]
+            connection.ask(lambda id_, one=view.id: Note(id=id_, run=one, text=said))  # type: ignore[misc]
             for view in views_of(connection, (run,))
         ]
     print_accepted(merged(replies), as_json)

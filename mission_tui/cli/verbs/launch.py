@@ -44,8 +44,8 @@ SEED_LIMIT = 2**32 - 1
 @click.option(
     "-j", "at_once", type=click.IntRange(1, 4096), metavar="N", help="At most N of these runs at once; the others wait."
 )
-@click.option("--timesteps", metavar="N", help="Train for N steps: 500k, 2M (run.total_timesteps).")
-@click.option("--duration", metavar="TIME", help="Train for so long instead: 90s, 10m, 1h (run.duration_s).")
+@options.timesteps_option
+@options.duration_option
 @click.option("--dry-run", "dry", is_flag=True, help="Only show what would be launched.")
 @click.option(
     "--priority",
@@ -88,12 +88,7 @@ def launch_command(
         own_command = hooked(own_command)
     if launcher is not None:
         assignments = (*assignments, f"run.launcher={launcher}")
-    if timesteps is not None and duration is not None:
-        raise UsageError("--timesteps and --duration both say when a run is over: give one of them")
-    if timesteps is not None:
-        assignments = (*assignments, f"run.total_timesteps={timesteps}", "run.duration_s=none")
-    if duration is not None:
-        assignments = (*assignments, f"run.duration_s={duration}", "run.total_timesteps=none")
+    assignments = (*assignments, *options.lasting(timesteps, duration))
     wish = LaunchWish(
         (*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority, at_once
     )

@@ -153,7 +153,8 @@ def save(
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.specs.preset_file import Saving
 
-    saved = save_preset(session, Saving(source, name, assignments, key, description), replace=replace)
+    said = None if description is None else options.text_of(description)
+    saved = save_preset(session, Saving(source, name, assignments, key, said), replace=replace)
     if saved.there:
         raise UsageError(f"{saved.there}; nothing was written: add --replace to do it anyway")
     if as_json:
