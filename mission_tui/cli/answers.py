@@ -20,6 +20,7 @@ Action = Literal["resume", "set"]
 _NOT_DONE: Mapping[Action, str] = {"resume": "was not resumed", "set": "was not changed"}
 _OVERRIDE: Mapping[Action, str] = {"resume": ", or override it where --override is listed", "set": ""}
 _COLOURS: Mapping[Grade, Colour | None] = {"safe": None, "note": None, "warn": "yellow", "refuse": "red"}
+_NO_NAMES: Mapping[str, str] = {}
 _INDENT, _HANG = 8, 4
 _LEAST, _PIPED = 40, 120
 _CHARACTERS = 2000
@@ -60,17 +61,69 @@ def print_answer(answer: Accepted | VerdictReply, action: Action = "resume") -> 
     print_error(f"{answer.run} {_NOT_DONE[action]}: {_todo(answer, action)}")
 
 
-def report_answers(answers: Sequence[Accepted | VerdictReply], as_json: bool, action: Action = "resume") -> int:
-    """Print the answers; the exit code: 2 where something was not done, because the verdict was not accepted."""
+def report_answers(
+    answers: Sequence[Accepted | VerdictReply],
+    as_json: bool,
+    action: Action = "resume",
+    names: Mapping[str, str] = _NO_NAMES,
+) -> int:
+    """Print the answers; the exit code: 2 where something was not done, because the verdict was not accepted.
+
+    With `names` by id, what was answered alike to several of these runs is said once, of all of them by name.
+    """
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.ipc.replies import VerdictReply
 
     if as_json:
         write_document({"runs": [answer_facts(answer) for answer in answers]})
     else:
-        for answer in answers:
-            print_answer(answer, action)
+        for alike in _alike(answers) if names else ([it] for it in answers):
+            _print_alike(alike, action, [names[_run_of(it)] for it in alike] if names else [])
     return EX_USAGE if any(isinstance(answer, VerdictReply) for answer in answers) else 0
+
+
+def _run_of(answer: Accepted | VerdictReply) -> str:
+    from mission_tui.ipc.replies import Accepted
+
+    return answer.runs[0] if isinstance(answer, Accepted) else answer.run
+
+
+def _alike(answers: Sequence[Accepted | VerdictReply]) -> list[list[Accepted | VerdictReply]]:
+    """Those that differ in nothing but their run together, in the order of the first of each."""
+    from msgspec import structs
+
+    from mission_tui.ipc.replies import Accepted
+
+    by_rest: dict[str, list[Accepted | VerdictReply]] = {}
+    for answer in answers:
+        nobody = (
+            structs.replace(answer, re=0, runs=())
+            if isinstance(answer, Accepted)
+            else structs.replace(answer, re=0, run="")
+        )
+        by_rest.setdefault(repr(nobody), []).append(answer)
+    return list(by_rest.values())
+
+
+def _print_alike(answers: Sequence[Accepted | VerdictReply], action: Action, names: Sequence[str]) -> None:
+    from mission_tui.fleet.capacity.admission import listed
+    from mission_tui.ipc.replies import VerdictReply
+
+    if not names:
+        print_answer(answers[0], action)
+        return
+    first = answers[0]
+    if isinstance(first, VerdictReply):
+        print_changes(first.verdict.changes)
+        if first.not_now:
+            print_error(first.not_now)
+        not_done = _NOT_DONE[action] if len(names) == 1 else _NOT_DONE[action].replace("was", "were", 1)
+        print_error(f"{listed(names)} {not_done}: {_todo(first, action)}")
+        return
+    for answer in answers:
+        write(_run_of(answer))
+    for note in first.notes:
+        print_error(f"{listed(names)}: {note}")
 
 
 def print_changes(changes: Iterable[Change]) -> None:

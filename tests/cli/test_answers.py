@@ -10,7 +10,7 @@ import click
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.answers import answer_facts, change_lines, print_answer
+from mission_tui.cli.answers import answer_facts, change_lines, print_answer, report_answers
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from tests.drawn import drawn
@@ -97,3 +97,22 @@ def test_a_program_reads_each_fact_of_a_resume_in_a_field_of_its_own() -> None:
     assert said["remedies"] == ["hold-steps:env.n_envs"]
     assert said["warnings"] == ["no core left"]
     assert answer_facts(Accepted(re=1, runs=("x",))) == {"id": "x", "accepted": True, "notes": [], "verdict": None}
+
+
+def test_what_a_group_was_answered_is_said_once_with_the_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs that were answered alike are named in one line; ids stay on stdout, one a line."""
+    notes = [("lr: 0.1 -> 0.2",), ("lr: 0.3 -> 0.2",), ("lr: 0.1 -> 0.2",)]
+    answers = [Accepted(re=at, runs=(f"id-{at}",), notes=said) for at, said in enumerate(notes)]
+    names = {f"id-{at}": f"name-{at}" for at in range(3)}
+    assert report_answers(answers, as_json=False, action="set", names=names) == 0
+    said = capsys.readouterr()
+    assert sorted(said.out.split()) == sorted(names)
+    assert said.err.splitlines() == [
+        "mission-tui: name-0, name-2: lr: 0.1 -> 0.2",
+        "mission-tui: name-1: lr: 0.3 -> 0.2",
+    ]
+    refused = [structs.replace(REPLY, re=at, run=f"id-{at}") for at in range(3)]
+    assert report_answers(refused, as_json=False, action="set", names=names) == 2
+    said = capsys.readouterr()
+    assert said.err.count(" -> 64") == 1
+    assert said.err.splitlines()[-1].startswith("mission-tui: name-0, name-1, name-2 were not changed: add --accept")
