@@ -35,6 +35,8 @@ MISTAKES = [
     (("branch", "@last"), 2, "there is no verb 'branch': `resume RUN --branch` makes one"),
     (("label", "@last", "paper"), 2, "say +paper to put 'paper' on, or -paper to take it off"),
     (("label", "@last", "sp ace"), 2, "say +LABEL to put one on, or -LABEL to take it off"),
+    (("clone", "@last", "--timesteps", "2M", "--duration", "1h"), 2, "give one of them"),
+    (("clone", "@last", "--timesteps", "2M", "--exact"), 2, "leave out --set, --timesteps"),
     (("stop",), 2, "--all"),
     (("stop", "x", "--all"), 2, "not both"),
     (("metrics", "x", "--json", "--csv"), 2, "not both"),

@@ -94,6 +94,7 @@ def test_a_resume_with_a_warning_says_it_and_starts_nothing(quick: Shell) -> Non
     assert "--accept" in done.stderr.splitlines()[-1]
     assert "--remedy hold-steps" in done.stderr
     assert quick.view(run)["attempt"] == 1
+    assert "run.total_timesteps: 5000000 -> 10" in quick.typed("resume", run, "--timesteps", "10").stderr
     assert quick.typed("resume", run, "--set", "env.n_envs=32", "--accept").returncode == 0
     until(lambda: quick.view(run)["attempt"] == 2, 10)
 

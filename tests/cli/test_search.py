@@ -38,6 +38,8 @@ MISTAKES = [
     (("search", "--show", "x", "--continue", "x"), 2, "give one of the two"),
     (("search", "tiny", "--continue", "x"), 2, "leave out the preset"),
     (("search", "--continue", "x", "--seeds", "2"), 2, "leave out --seeds"),
+    (("search", "--continue", "x", "--timesteps", "2M"), 2, "leave out --timesteps"),
+    (("search", "tiny", *RATE, "--timesteps", "many"), 78, "run.total_timesteps = 'many'"),
     (
         ("search", "--param", "rate=1..2", "--", "python", "train.py", "{lr}"),
         2,

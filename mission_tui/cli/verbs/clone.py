@@ -12,7 +12,7 @@ import click
 
 from mission_tui.cli.answers import answer_facts, merged, print_accepted, print_changes
 from mission_tui.cli.follow_runs import views_of
-from mission_tui.cli.options import json_option, runs_argument, set_option
+from mission_tui.cli.options import duration_option, json_option, lasting, runs_argument, set_option, timesteps_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
 from mission_tui.errors import EX_USAGE, UsageError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 @click.command("clone")
 @runs_argument(required=True)
 @set_option
+@timesteps_option
+@duration_option
 @click.option("--weights", is_flag=True, help="Begin with what RUN has learned (resume --branch does the same).")
 @click.option("--checkpoint", metavar="NAME", help="With --weights: those of this checkpoint (default: the newest).")
 @click.option("--exact", is_flag=True, help="As RUN began: its settings, seed, Python, folder and variables.")
@@ -36,6 +38,8 @@ def clone_command(
     session: Session,
     runs: tuple[str, ...],
     assignments: tuple[str, ...],
+    timesteps: str | None,
+    duration: str | None,
     weights: bool,
     checkpoint: str | None,
     exact: bool,
@@ -54,10 +58,13 @@ def clone_command(
     mission-tui clone heavy-3f9a --exact
     mission-tui clone cartpole-3f9a --set ppo.gamma=0.98 --name longer
     """
+    assignments = (*assignments, *lasting(timesteps, duration))
     if checkpoint is not None and not weights:
         raise UsageError("--checkpoint says where --weights come from: give both, or neither to start from scratch")
     if exact and (assignments or weights):
-        raise UsageError("--exact is RUN as it began, from scratch: leave out --set and --weights, or --exact")
+        raise UsageError(
+            "--exact is RUN as it began: leave out --set, --timesteps, --duration and --weights, or --exact"
+        )
     if yes and not exact:
         raise UsageError("--yes belongs to --exact; nothing else is asked")
     with session.connect() as connection:

@@ -53,6 +53,7 @@ def order_command(row: Command) -> click.Command:
 @click.command("resume")
 @options.runs_argument(required=True)
 @options.set_option
+@click.option("--timesteps", metavar="N", help="Train until it has N steps in all: 500k, 2M (run.total_timesteps).")
 @click.option("--checkpoint", metavar="NAME", help="Begin from this checkpoint (default: the newest verified).")
 @click.option("--remedy", "remedies", multiple=True, metavar="NAME[,NAME]", help="Carry out what the verdict offers.")
 @click.option("--override", "overrides", multiple=True, metavar="FIELD", help="Resume although FIELD is refused.")
@@ -65,6 +66,7 @@ def resume_command(
     session: Session,
     runs: tuple[str, ...],
     assignments: tuple[str, ...],
+    timesteps: str | None,
     checkpoint: str | None,
     remedies: tuple[str, ...],
     overrides: tuple[str, ...],
@@ -82,6 +84,7 @@ def resume_command(
     """
     from mission_tui.ipc.requests import Resume
 
+    assignments = (*assignments, *options.lasting(timesteps, None))
     if checkpoint is not None and len(runs) > 1:
         raise UsageError("--checkpoint belongs to one run: resume the runs one by one")
     if name is not None and (not branch or len(runs) > 1):
@@ -169,7 +172,7 @@ def set_command(session: Session, run: str, assignments: tuple[str, ...], accept
             refused = ("refuse",) if accept else ("refuse", "warn")
             harmful = [it for it in checked if isinstance(it, VerdictReply) and it.verdict.grade in refused]
             answers = [*harmful] or [asked(one) for one in going]
-    return report_answers(answers, as_json, "set")
+    return report_answers(answers, as_json, "set", {view.id: view.name for view in views} if len(views) > 1 else {})
 
 
 @click.command("checkpoint")

@@ -52,6 +52,8 @@ class _Pruner(click.Choice[str]):
 )
 @click.option("--space", default="", metavar="zoo", help="Search the space of the RL zoo for PPO; --param changes it.")
 @options.set_option
+@options.timesteps_option
+@options.duration_option
 @click.option(
     "--trials",
     type=click.IntRange(1, 10_000),
@@ -107,6 +109,8 @@ def search_command(
     params: tuple[str, ...],
     space: str,
     assignments: tuple[str, ...],
+    timesteps: str | None,
+    duration: str | None,
     trials: int,
     at_once: int | None,
     metric: str,
@@ -131,7 +135,7 @@ def search_command(
     mission-tui search --param lr=log:1e-5..1e-2 --metric rollout/ep_rew_mean -- python train.py --lr {lr}
     mission-tui search --continue cartpole-3f9a --trials 60
     """
-    words = options.command_words()
+    words, assignments = options.command_words(), (*assignments, *options.lasting(timesteps, duration))
     if show is not None or go_on is not None:
         _check_alone(bool(show), bool(go_on), bool(presets or files or words is not None))
     if show is not None:

@@ -271,13 +271,31 @@ def _best(run: RunDir) -> str:
 
 
 def named_checkpoint(run: RunDir, name: str) -> str:
-    """The checkpoint `name`, also given as a number of steps (`100352`, `1M`). Raises `UsageError` with the nearest."""
+    """The checkpoint `name`, as `meant` understands it. Raises `UsageError` with the nearest."""
     names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
+    if (found := meant(name, names)) is None:
+        has = f"it has {', '.join(names) or 'none'}"
+        raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; {has}")
+    return found
+
+
+def meant(name: str, names: Sequence[str]) -> str | None:
+    """Which of the checkpoints `names` is called `name`: by its own, by its steps (`100352`, `1M`), or as screens round
+    them (`100k`) where that is one alone.
+    """
     steps = parse_whole(name)
-    for known in names:
-        if name == known or (steps is not None and known.isdigit() and int(known) == steps):
-            return known
-    raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; it has {', '.join(names) or 'none'}")
+    known = {it: int(it) for it in names if it.isdigit()}
+    found = [it for it in names if it == name or (steps is not None and known.get(it) == steps)]
+    if not found and steps is not None and name[-1:].isalpha():
+        found = [it for it, at in known.items() if abs(at - steps) <= _rounded_by(name, steps)]
+        return found[0] if len(found) == 1 else None
+    return found[0] if found else None
+
+
+def _rounded_by(text: str, steps: int) -> float:
+    """How far from `steps` a number may be that is shown as `text`, such as `1.2M`: half of its last digit."""
+    number = text.strip()[:-1]
+    return 0.5 * steps / (float(number) or 1.0) / 10 ** len(number.partition(".")[2])
 
 
 def last_good(run: RunDir, finding: Finding, findings: Iterable[Finding] = ()) -> Manifest | None:

@@ -16,6 +16,7 @@ from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Evaluate, Launch
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.checkpoint import list_checkpoints
+from mission_tui.supervisor.runs.targets import meant
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
@@ -65,6 +66,19 @@ def test_no_older_checkpoint_is_taken_for_a_damaged_one(sim: SimulatedLab) -> No
     with pytest.raises(MissionError, match="there is no undamaged one"):
         sim.ask(lambda id_: Evaluate(id=id_, run=run, checkpoint="latest"))
     assert not sim.dir(run).evaluations.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("000210800", "000210800"), ("211200", "000211200"), ("211.2k", "000211200"), ("212k", "000212000"),
+        ("211k", None), ("209k", None), ("212100", None), ("0.2M", "000212000"), ("best", None), ("0k", None),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_may_be_named_as_it_is_shown(name: str, found: str | None) -> None:
+    """`212k` means 000212000 where no other rounds to it; a number that is written out means itself alone."""
+    names = ["000210800", "000211200", "000212000"] if "M" not in name else ["000212000", "000400000"]
+    assert meant(name, names) == found
 
 
 def test_a_checkpoint_that_nobody_can_call_best(sim: SimulatedLab) -> None:
