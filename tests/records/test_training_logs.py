@@ -379,3 +379,19 @@ def test_no_bytes_make_it_raise_anything_else(tmp_path: Path, text: str, blob: b
         path.write_bytes(data)
         with suppress(LogError):
             read_log(path)
+
+
+def test_what_wandb_exports_is_read_of_one_run(tmp_path: Path) -> None:
+    """A chart's CSV by its metric, a history with its steps and clock; a chart of several runs says what to export."""
+    name = "ppo - 1 - rollout/ep_rew_mean"
+    head = f'"Step","{name}","{name}__MIN","{name}__MAX"'
+    panel = updates(log_of(tmp_path, f"{head}\n2048,20,19,21\n4096,25,24,26\n", "panel.csv"))
+    assert [row.metrics for row in panel] == [{"rollout/ep_rew_mean": 20.0}, {"rollout/ep_rew_mean": 25.0}]
+    history = "_step,_timestamp,global_step,train/approx_kl\n0,1700000000.5,2048,0.01\n1,1700000002.5,4096,0.02\n"
+    read = updates(log_of(tmp_path, history, "history.csv"))
+    assert [(row.timesteps, row.t, row.steps_per_s) for row in read] == [
+        (2048, 1700000000.5, 0.0),
+        (4096, 1700000002.5, 1024.0),
+    ]
+    with pytest.raises(LogError, match=r"a chart of 2 runs \(a, b\).*export each by itself"):
+        log_of(tmp_path, "Step,a - train/loss,a - train/loss__MAX,b - train/loss\n1,2,3,4\n", "two.csv")

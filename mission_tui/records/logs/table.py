@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import statistics
 from codecs import BOM_UTF8
 from collections import Counter
@@ -214,11 +215,24 @@ def is_header(cells: Iterable[str]) -> bool:
     return any(name.startswith(LOGGED) for name in _names(cells))
 
 
+_PANEL = re.compile(rf"(.*\S) - ((?:{'|'.join(LOGGED)})\S+?)(__MIN|__MAX)?")
+"""A column of a chart that W&B exported: the run, its metric, and whether it is the least or most of several rows."""
+
+_OF_WANDB = {"global_step": STEPS, "_timestamp": "wall_time"}
+
+
+def _runs_of_panel(cells: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(found[1] for cell in cells if (found := _PANEL.fullmatch(cell.strip()))))
+
+
 def _names(cells: Iterable[str]) -> list[str]:
-    """The columns, of a plain list of returns by SB3's names."""
-    names = [cell.strip() for cell in cells]
+    """The columns, of a plain list of returns, and of what W&B exports, by SB3's names."""
+    written = [cell.strip().strip('"') for cell in cells]
+    panel = [_PANEL.fullmatch(name) for name in written]
+    names = [found[2] if found and not found[3] else name for found, name in zip(panel, written, strict=True)]
     if any(name.startswith(LOGGED) for name in names):
-        return names
+        known = {other: ours for other, ours in _OF_WANDB.items() if other in names and ours not in names}
+        return [known.get(name, name) for name in names]
     plain = [name.lower() for name in names]
     steps, returns = (next((it for it in known if it in plain), None) for known in (_STEPS, _RETURNS))
     if steps is None or returns is None:
@@ -243,6 +257,11 @@ def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
                 cells = [cell.replace(",", ".") for cell in cells]
             if is_header(cells):
                 columns = _names(cells)
+                if len(runs := _runs_of_panel(cells)) > 1:
+                    raise LogError(
+                        f"{path}: a chart of {len(runs)} runs ({', '.join(runs[:3])}), and judge takes one: "
+                        "export each by itself, or all of a run: wandb.Api().run(PATH).history(10**6).to_csv(FILE)"
+                    )
                 twice = next(
                     (it for it, many in Counter(columns).items() if many > 1 and it.startswith(_COUNTED)), None
                 )

@@ -295,7 +295,7 @@ def meant(name: str, names: Sequence[str]) -> str | None:
 def _rounded_by(text: str, steps: int) -> float:
     """How far from `steps` a number may be that is shown as `text`, such as `1.2M`: half of its last digit."""
     number = text.strip()[:-1]
-    return 0.5 * steps / (float(number) or 1.0) / 10 ** len(number.partition(".")[2])
+    return 0.5 * steps / (float(number) or 1.0) / 10.0 ** len(number.partition(".")[2])
 
 
 def last_good(run: RunDir, finding: Finding, findings: Iterable[Finding] = ()) -> Manifest | None:
