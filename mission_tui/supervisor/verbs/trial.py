@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import GRAVITY, Finding
@@ -283,7 +283,7 @@ async def _make(
             names.enter_context(new_run(core, f"{plan.group}-{arm}-{pair}", plan.group)).dir for arm, pair in places
         ]
         # They wait for their turn one by one: two, of either arm, say what any of them needs.
-        async with reserved(core, specs[:2], caller.environ) as lacking:
+        async with reserved(core, [_in_turn(spec) for spec in specs[:2]], caller.environ) as lacking:
             made: list[_Branch] = []
             work = partial(_make_all, core, run_id, plan, arms, list(zip(places, specs, runs, strict=True)), made)
             try:
@@ -298,6 +298,12 @@ async def _make(
             for each in made:
                 begin_first_attempt(core, each.run, each.spec, each.order, each.created, terms, plan.checkpoint or None)
     return tuple(each.run.id for each in made), lacking
+
+
+def _in_turn(spec: Spec) -> Spec:
+    """As the machine is asked for a branch: beside others one of them lives."""
+    limits = structs.replace(spec.keep.limits, group_runs=1)
+    return structs.replace(spec, keep=structs.replace(spec.keep, limits=limits))
 
 
 def _make_all(

@@ -196,13 +196,15 @@ def test_an_undone_trial_is_given_up(sim: SimulatedLab) -> None:
 
 
 def test_branches_leave_the_cores_to_others(sim: SimulatedLab) -> None:
-    """With every core kept busy by runs of the user's, one branch at a time trains beside them."""
+    """With every core kept busy by runs of the user's, one branch at a time trains beside them; `try` has no `-j`."""
     run = saved(sim)
     cores = len(sim.snapshot().host.cpu_cores) or sim.snapshot().host.cores
     others = [sim.launch(1, STUB_UPDATE_S="0.2")[0] for _ in range(cores)]
     for other in others:
         sim.running(other)
-    try_(sim, run, assignments=BETTER, budget="4u")
+    notes = try_(sim, run, assignments=BETTER, budget="4u").notes
+    assert [it.partition(" ")[0] for it in notes if " cores and you have " in it] == [str(cores + 1)]
+    assert not any("launch -j" in note for note in notes)
     waits = [view for view in branches(sim, run) if view.state == "queued"]
     assert len(waits) == 5
     assert all("waits for a core" in (view.cause or "") for view in waits)
