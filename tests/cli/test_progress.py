@@ -74,5 +74,5 @@ def test_a_task_in_a_pipe_reports_now_and_then() -> None:
     with TaskBar("episodes", stream, clock) as bar:
         for done in range(1, 26):
             clock.now += 1.0
-            bar.advance(done, 100)
-    assert stream.getvalue() == "episodes: 10 of 100\nepisodes: 20 of 100\n"
+            bar.advance(done, 100, note="episodes" if done < 20 else "twice")
+    assert stream.getvalue() == "episodes: 10 of 100\nepisodes: 20 of 100, twice\n"

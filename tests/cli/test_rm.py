@@ -53,6 +53,7 @@ def test_prune_says_what_would_go_and_goes_only_with_yes(quick: Shell) -> None:
     run = over(quick)
     assert "nothing is that old" in quick.typed("prune", "--older", "1d", "--yes").stdout
     assert "would go: 1" in quick.typed("prune", "--older", "0m", "--dry-run").stdout
+    assert "has other checkpoints than those that stay" in quick.typed("prune", run, "--keep", "best").stdout
     unasked = quick.typed("prune", "--older", "0m")
     assert (unasked.returncode, "--yes" in unasked.stderr) == (2, True)
     assert quick.view(run)["state"] == "ended"

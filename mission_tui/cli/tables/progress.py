@@ -191,5 +191,5 @@ class TaskBar:
             self._bar.update(self._task, description=clean(note) or self._what, completed=done, total=total)
         elif self._clock() - self._said >= PLAIN_EVERY_S:
             self._said = self._clock()
-            more = f", {clean(note)}" if note else ""
+            more = f", {clean(note)}" if note and note != self._what else ""
             write(f"{self._what}: {done} of {total}{more}", stream=self._stream)

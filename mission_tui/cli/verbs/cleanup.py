@@ -193,6 +193,8 @@ def prune_command(
     if not as_json:
         removable_table(reply.items, reply.kept_s).write(sys.stdout)
         none = "nothing is that old" if older else "none of them has ended"
+        if kept:
+            none = f"no {'old enough ' if older else ''}run that has ended has other checkpoints than those that stay"
         write(f"{'would go' if dry else 'to go'}: {amount}" if reply.items else none)
     question = f"{'Free for good' if now else 'Move to the trash'}: {amount}?"
     removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed(question, "what was shown")))
