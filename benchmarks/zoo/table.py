@@ -31,7 +31,13 @@ HEAD = (
 )
 PREFACE = """\
 Written by `make zoo`; not by hand. Settings and published figures are those of the RL Baselines3 Zoo
-(DLR-RM/rl-trained-agents @ cd35bde6 and DLR-RM/rl-baselines3-zoo @ 22e3ff24, MIT)."""
+(DLR-RM/rl-trained-agents @ cd35bde6 and DLR-RM/rl-baselines3-zoo @ 22e3ff24, MIT).
+
+How to read it: a line is one task, trained here five times (five seeds) on the processor that is named. *Published* is
+the return of the zoo's own agent, *ours* that of the policies with which our runs ended. A line is *met* where our mean
+reaches *at least*, which is a little less than what was published, and *missed* where it does not; lines that are no
+fair comparison with the zoo are shown and not judged, with the reason. "Only the last kept" means that the runs kept no
+older checkpoint that could have been better. How each figure came about stands below the table."""
 METHOD = """\
 Each task is trained with five seeds by `mission-tui launch`, under the supervisor, with the settings with which the zoo
 trained its own agent; SB3's defaults hold where the zoo wrote nothing. Every run has one torch thread on the CPU. The
