@@ -194,6 +194,7 @@ def test_a_name_that_is_cut_keeps_its_last_part() -> None:
     assert fit_name("standard-lr3e-4-ent0.01-s2", 16) == "standard-lr3…-s2"
     assert fit_name("standard-lr3e-4-ent0.01 x3", 16) == "standard-lr3… x3"
     assert fit_name("heavy-3f9a-try1-control x3", 23) == "heavy-3f9a-…-control x3"
+    assert fit_name("heavy-3f9a-try1-control x3", 18) == "heavy-…-control x3"
     assert fit_name("standard-lr3e-4 x3", 16) == "standard-lr3… x3"
     assert fit_name("short-1", 10) == "short-1   "
     assert fit_name("a-name-whose-end-is-rather_enlarged", 12) == fit_middle("a-name-whose-end-is-rather_enlarged", 12)

@@ -72,9 +72,10 @@ def fit_name(text: str, width: int) -> str:
     text = literal(text)
     if cell_len(text) <= width or width < _MIDDLE_FROM:
         return fit_middle(text, width)
-    lasts = (re.search(end, text) for end in (r"[-_ ][A-Za-z]{3,} x\d+$", r"[-_ ][^-_ ]*$"))
-    ends = (last.group() for last in lasts if last is not None)
-    end = next((end for end in ends if 1 < cell_len(end) <= width // 2), "")
+    # Groups of a trial differ in that word alone, so more may go of what stands before it.
+    lasts = ((r"[-_ ][A-Za-z]{3,} x\d+$", 2 * width // 3), (r"[-_ ][^-_ ]*$", width // 2))
+    ends = ((last.group(), most) for pattern, most in lasts if (last := re.search(pattern, text)) is not None)
+    end = next((end for end, most in ends if 1 < cell_len(end) <= most), "")
     return set_cell_size(text, width - 1 - cell_len(end)) + "…" + end if end else fit_middle(text, width)
 
 
