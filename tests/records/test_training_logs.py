@@ -395,3 +395,11 @@ def test_what_wandb_exports_is_read_of_one_run(tmp_path: Path) -> None:
     ]
     with pytest.raises(LogError, match=r"a chart of 2 runs \(a, b\).*export each by itself"):
         log_of(tmp_path, "Step,a - train/loss,a - train/loss__MAX,b - train/loss\n1,2,3,4\n", "two.csv")
+
+
+def test_a_table_of_several_runs_is_no_log(tmp_path: Path) -> None:
+    """`metrics GROUP --csv` would be judged as one training that falls back with each run; of one run it is a log."""
+    head = "run,name,seed,update,attempt,timesteps,rollout/ep_rew_mean\n"
+    assert len(updates(log_of(tmp_path, f"{head}a,x,1,1,1,256,20\na,x,1,2,1,512,30\n", "one.csv"))) == 2
+    with pytest.raises(LogError, match=r"holds several runs \(a, \.\.\.\).*judge their folders"):
+        log_of(tmp_path, f"{head}a,x,1,1,1,256,20\nb,y,2,1,1,256,3\n", "two.csv")

@@ -248,6 +248,7 @@ def read_csv(path: Path, damage: list[str]) -> Iterator[TableRow]:
 
 def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
     columns: list[str] = []
+    run = ""
     with os.fdopen(open_named(path), encoding="utf-8-sig", errors="replace", newline="") as file:
         delimiter = delimiter_of(next(lines_of(file, path), "")) or ","
         file.seek(0)
@@ -275,7 +276,11 @@ def _lines_of_csv(path: Path, damage: list[str]) -> Iterator[dict[str, str]]:
                     damage.append(f"{path.name} line {lines.line_num}: {len(cells)} cells under {len(columns)} columns")
                 # The last cell of a line that was cut short may be half a number.
                 whole = cells if len(cells) >= len(columns) else cells[:-1]
-                yield dict(zip(columns, whole, strict=False))
+                row = dict(zip(columns, whole, strict=False))
+                run = run or row.get("run", "")
+                if "attempt" in row and row.get("run", run) != run:
+                    raise LogError(f"{path}: holds several runs ({run}, ...), and judge takes one: judge their folders")
+                yield row
 
 
 def read_json(path: Path, damage: list[str]) -> Iterator[TableRow]:
