@@ -43,7 +43,8 @@ SOURCE_FILES, SOURCE_BYTES = 4000, 64 << 20
 _QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _UNFETCHED = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 """What a partial clone lacks stays away: settings of its own say by which command it would be fetched."""
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
+"""Without hooks: `diff` writes the index anew after files that only look changed, whatever is said of locks."""
 _OWN_SCOPES = ("local", "worktree")
 MOST_FILTERS = 64
 
@@ -126,7 +127,7 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
 
 
 def _harmless(place: str, top: str) -> tuple[str, ...] | None:
-    """Options with which git carries out no filter that only the repository itself names, on `status` and `diff`.
+    """Options with which git carries out no filter or hook that only the repository names, on `status` and `diff`.
 
     None where that cannot be promised, or where the working tree is not the one that `place` lies in: its settings can
     name any folder of this machine.
@@ -143,11 +144,14 @@ def _harmless(place: str, top: str) -> tuple[str, ...] | None:
     own = {
         line.partition("\n")[0] for scope, line in zip(parts[::2], parts[1::2], strict=False) if scope in _OWN_SCOPES
     }
-    filters = {key[len("filter.") :].rpartition(".")[0] for key in own if key.startswith("filter.")}
-    if len(filters) > MOST_FILTERS or not all(re.fullmatch(r"[\w./ -]+", name, re.ASCII) for name in filters):
+    settings = {"filter": ("clean=", "smudge=", "process=", "required=false"), "hook": ("enabled=false",)}
+    sections = [(key.partition(".")[0], key.partition(".")[2].rpartition(".")[0]) for key in own]
+    named = {(kind, name) for kind, name in sections if kind in settings}
+    if len(named) > MOST_FILTERS or not all(re.fullmatch(r"[\w./ -]+", name, re.ASCII) for _, name in named):
         return None
-    settings = ("clean=", "smudge=", "process=", "required=false")
-    return tuple(word for name in sorted(filters) for it in settings for word in ("-c", f"filter.{name}.{it}"))
+    return tuple(
+        word for kind, name in sorted(named) for it in settings[kind] for word in ("-c", f"{kind}.{name}.{it}")
+    )
 
 
 def _submodules(top: str) -> list[str]:

@@ -214,6 +214,22 @@ def test_settings_of_a_repository_start_nothing(work: Path, tmp_path: Path) -> N
     assert not started.exists(), started.read_text()
 
 
+def test_hooks_of_a_repository_start_nothing(work: Path, tmp_path: Path) -> None:
+    """`git diff` writes the index of a folder anew, and calls no hook that lies in it or that its settings name."""
+    started = tmp_path / "started"
+    git(work, "commit", "-qam", "all that changed")
+    git(work, "config", "hook.mine.event", "post-index-change")
+    git(work, "config", "hook.mine.command", f"touch {started}")
+    for folder in (work / ".git" / "hooks", tmp_path / "elsewhere"):
+        folder.mkdir(exist_ok=True)
+        (folder / "post-index-change").write_text(f"#!/bin/sh\ntouch {started}\n", encoding="ascii")
+        (folder / "post-index-change").chmod(0o755)
+        os.utime(work / "train.py", (1e9, 1e9))
+        probed(work)
+        assert not started.exists()
+        git(work, "config", "core.hooksPath", str(tmp_path / "elsewhere"))
+
+
 def test_a_repository_names_no_other_folder(work: Path, tmp_path: Path) -> None:
     """One whose settings say that its working tree is the home folder is not asked what has changed there."""
     (tmp_path / "private").mkdir()
