@@ -390,6 +390,24 @@ def test_a_log_that_no_algorithm_known_here_wrote_is_not_judged_as_ppo(
     assert "clip range" not in out
 
 
+@needs_tensorboard
+def test_numbers_that_no_setting_has_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Endless hyperparameters, and tensors of a type without numbers, cost nobody else's log its verdict."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    points = [("losses/approx_kl", 0.01, step) for step in (2048, 4096, 6144)]
+    write_events(tmp_path / "odd", points, text="|total_timesteps|inf|\n|batch_size|nan|\n|gamma|1e999|")
+    (file,) = (tmp_path / "odd").iterdir()
+    quantized = Summary.Value(tag="train/loss", tensor=TensorProto(dtype=20))
+    with file.open("ab") as stream:
+        RecordWriter(stream).write(Event(step=6144, summary=Summary(value=[quantized])).SerializeToString())
+    assert main(["judge", "odd", "calm.csv"]) == 0
+    assert "odd" in capsys.readouterr().out
+
+
 def test_a_folder_whose_log_lies_deeper_is_pointed_to(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """`tensorboard_log="tb"` writes `tb/PPO_1`: the refusal names it, and `-r` for several."""
     for name in ("out/tb/PPO_1", "out/tb/PPO_2"):

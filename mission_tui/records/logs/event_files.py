@@ -5,6 +5,7 @@ Reading them needs the `tensorboard` extra, which is imported only when there is
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -144,8 +145,8 @@ def _scalar(value: Any) -> float | None:
 
     try:
         return float(make_ndarray(value.tensor))
-    except (TypeError, ValueError):
-        return None  # a tensor of no numbers, or of other ones than its shape says
+    except (TypeError, ValueError, KeyError):
+        return None  # a tensor of no numbers, of other ones than its shape says, or of a type without an array
 
 
 def _row(step: Step) -> TableRow:
@@ -213,6 +214,7 @@ def _argument_settings(words: dict[str, str]) -> dict[str, Any]:
 
 def _number(words: dict[str, str], name: str) -> float | None:
     try:
-        return float(words[name])
+        value = float(words[name])
     except (KeyError, ValueError):
         return None
+    return value if math.isfinite(value) else None
