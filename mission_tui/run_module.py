@@ -12,6 +12,8 @@ import importlib.util
 import os
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -27,16 +29,38 @@ def import_named(module: str) -> ModuleType:
     would get it. Nor where the person wants it nowhere there (`PYTHONSAFEPATH`). Raises what the import raises.
     """
     try:
-        return importlib.import_module(module)
+        with looking_elsewhere():
+            return importlib.import_module(module)
     except ModuleNotFoundError:
-        try:
-            here = os.getcwd()  # noqa: PTH109
-        except OSError:
-            here = ""  # somebody removed it
+        here = _working_folder()
         if not here or os.environ.get("PYTHONSAFEPATH") or here in sys.path:
             raise
     sys.path.append(here)
     return importlib.import_module(module)
+
+
+@contextmanager
+def looking_elsewhere() -> Iterator[None]:
+    """Have no Python that is started meanwhile look into the working folder, which is not on the path either.
+
+    What is installed starts some as it is loaded, by `python -c`: glfw, which MuJoCo's environments load, to ask for a
+    version, and torch's compiler to try a library. Such a one takes a `ctypes.py` of that folder for the real one.
+    """
+    if os.environ.get("PYTHONSAFEPATH") or _working_folder() in sys.path:
+        yield
+        return
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONSAFEPATH", None)
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return ""  # somebody removed it
 
 
 def main() -> None:

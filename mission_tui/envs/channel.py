@@ -26,9 +26,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 import gymnasium
+from gymnasium.envs.registration import load_env_creator
 
 from mission_tui.envs.shared_memory import Layout
 from mission_tui.errors import raised_by
+from mission_tui.run_module import looking_elsewhere
 
 BEGIN, STEP, CALL, FORM, QUIT = b"a", b"s", b"c", b"f", b"q"
 """The first message brings the assignment; then: call something in some lanes, learn the form of the actions that
@@ -105,8 +107,14 @@ class EnvRecipe:
 
     def make(self) -> gymnasium.Env[Any, Any]:
         """One environment, monitored directly and wrapped from the first wrapper to the last."""
-        for module in self.imports:
-            importlib.import_module(module)
+        with looking_elsewhere():
+            for module in self.imports:
+                importlib.import_module(module)
+            module, _, name = self.id.rpartition(":")
+            if module:
+                importlib.import_module(module)
+            if (known := gymnasium.registry.get(name)) is not None and isinstance(known.entry_point, str):
+                load_env_creator(known.entry_point)
         made: gymnasium.Env[Any, Any] = Monitor(gymnasium.make(self.id, **self.kwargs))
         for name, arguments in self.wrappers:
             module, _, attribute = name.partition(":")

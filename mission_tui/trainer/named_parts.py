@@ -190,10 +190,14 @@ def make_env(
     Raises `PresetError` for what the preset has wrong.
     """
     import gymnasium
+    from gymnasium.envs.registration import load_env_creator
 
     registered = find_env(env)
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
+        if isinstance(registered.entry_point, str):
+            with run_module.looking_elsewhere():
+                load_env_creator(registered.entry_point)
         made = around(gymnasium.make(registered, **arguments))
     for index, part in enumerate(map(parse_part, env.wrappers)):
         key = f"env.wrappers[{index}]"

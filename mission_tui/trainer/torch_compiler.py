@@ -23,6 +23,7 @@ import torch as th
 from torch.optim import Optimizer
 
 from mission_tui.errors import PresetError
+from mission_tui.run_module import looking_elsewhere
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 160
@@ -108,7 +109,8 @@ def compiling() -> Iterator[Callable[[], float]]:
     begun_s = time.perf_counter()
     th.compiler.set_stance("default")
     try:
-        yield lambda: time.perf_counter() - begun_s
+        with looking_elsewhere():
+            yield lambda: time.perf_counter() - begun_s
     except th.OutOfMemoryError:
         raise
     except RuntimeError as error:

@@ -125,6 +125,38 @@ def test_the_working_folder_is_looked_into_for_what_is_found_nowhere_else(tmp_pa
     assert (done.returncode, done.stdout, "No module named" in done.stderr) == (1, "0 ", True)
 
 
+def test_what_a_library_starts_as_it_is_loaded_looks_elsewhere(tmp_path: Path) -> None:
+    """glfw, which MuJoCo's environments load, asks for a version with `python -c`: a `ctypes.py` here is not asked."""
+    library, folder = tmp_path / "library", tmp_path / "folder"
+    library.mkdir()
+    folder.mkdir()
+    (folder / "ctypes.py").write_text("raise SystemExit('loaded')\n", encoding="ascii")
+    asks = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import ctypes'], check=True)\n"
+    (library / "bare.py").write_text(asks, encoding="ascii")
+    (library / "world.py").write_text(
+        f"{asks}from gymnasium.envs.classic_control import CartPoleEnv as World\n", encoding="ascii"
+    )
+    (library / "worlds.py").write_text(
+        "import gymnasium\ngymnasium.register('World-v0', 'world:World')\n", encoding="ascii"
+    )
+    script = (
+        "import os, sys\n"
+        "from mission_tui.envs.channel import EnvRecipe\n"
+        "from mission_tui.run_module import import_named\n"
+        "import_named('bare')\n"
+        "EnvRecipe('worlds:World-v0').make()\n"
+        "del sys.modules['world']\n"
+        "from mission_tui.fleet.specs.spec import EnvSpec\n"
+        "from mission_tui.trainer.named_parts import make_env\n"
+        "make_env(EnvSpec(id='worlds:World-v0'), None, lambda made: made)\n"
+        "print(os.environ.get('PYTHONSAFEPATH'), os.getcwd() in sys.path)"
+    )
+    environ = {"PYTHONPATH": os.pathsep.join((str(REPOSITORY), str(library))), "PATH": os.defpath}
+    words = (sys.executable, "-P", "-c", script)
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout == "None False\n", done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_nothing_of_somebodys_folder_is_loaded_by_a_shipped_preset(shell: Shell) -> None:
