@@ -153,7 +153,7 @@ def _run_aloud(argv: Sequence[str]) -> tuple[int, str]:
     def listen(stream: IO[bytes]) -> None:
         nonlocal said
         with stream:
-            for raw in stream:
+            while raw := stream.readline(_READ_BYTES):
                 text = raw.decode("utf-8", "replace")
                 said = (said + text)[-_SAID_CHARACTERS:]
                 write(text.rstrip("\r\n"), stream=sys.stderr)

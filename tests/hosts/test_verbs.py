@@ -139,6 +139,16 @@ def test_a_machine_that_talks_without_end_is_not_heard_out(quick: Shell, stream:
     assert endless == {"host": "gpu9", "status": None, "error": "it says more than 64 MiB, and was not heard out"}
 
 
+def test_a_line_without_an_end_is_passed_on_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine says on standard error beside a verb fills no memory, and comes as it is said."""
+    pieces: list[str] = []
+    monkeypatch.setattr(hosts, "write", lambda text, **_to: pieces.append(text))
+    code, said = hosts._run_aloud(["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exit 3"])
+    assert code == 3
+    assert (sum(map(len, pieces)), set(said)) == (300_000, {"x"})
+    assert len(pieces) > 3
+
+
 def test_what_cannot_be_asked_of_several_machines_is_refused(quick: Shell) -> None:
     """Before any of them is reached for."""
     for words, said in (
