@@ -272,7 +272,9 @@ def evaluations_of(
                 return []
         with np.load(path, allow_pickle=False) as kept:
             steps, results = kept["timesteps"].astype(float), kept["results"].astype(float)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile
+    ) as error:  # fmt: skip
         notes.append(f"{path.name} was left out: {error}")
         return []
     if steps.ndim != 1 or results.ndim != 2 or not results.size:

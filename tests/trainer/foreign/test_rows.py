@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,16 @@ def test_a_file_of_other_arrays_is_left_out(arrays: dict[str, Any], tmp_path: Pa
     path = tmp_path / "evaluations.npz"
     notes: list[str] = []
     np.savez(path, **arrays)
+    assert evaluations_of(path, (update(1),), notes) == []
+    assert [note.startswith("evaluations.npz was left out: ") for note in notes] == [True]
+
+
+def test_an_array_that_boasts_is_left_out(tmp_path: Path) -> None:
+    """Its header says terabytes, behind which there is nothing: the import goes on without it."""
+    path, notes, header = tmp_path / "evaluations.npz", list[str](), io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("timesteps.npy", header.getvalue() + bytes(80))
     assert evaluations_of(path, (update(1),), notes) == []
     assert [note.startswith("evaluations.npz was left out: ") for note in notes] == [True]
 
