@@ -24,7 +24,7 @@ _HEAD = re.compile(r"^Fatal Python error: ", re.MULTILINE)
 _GUILTY = re.compile(r"^Current thread .*$", re.MULTILINE)
 _STACK_END = re.compile(r"\n\s*\n")
 _FAULTS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-_FRAME = re.compile(r'^\s+File "([^"<]+)", line (\d+) in ', re.MULTILINE)
+_FRAME = re.compile(r'^[ \t]+File "([^"<]+)", line (\d+) in ', re.MULTILINE)
 _STANDARD_LIBRARY = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)")
 
 

@@ -289,6 +289,10 @@ def _whole_file(path: str) -> bytes:
         os.close(descriptor)
 
 
+OUTPUT_CHARACTERS = 4096
+"""As a keeper writes down at most. In a run that was adopted somebody else may have written more, to be searched."""
+
+
 def exit_facts(ended: ExitRecord | None, disk_full: str = "") -> ExitFacts | None:
     """The record in the words of the rules that name a cause; `disk_full` as `ExitFacts` has it."""
     if ended is None:
@@ -300,7 +304,7 @@ def exit_facts(ended: ExitRecord | None, disk_full: str = "") -> ExitFacts | Non
         escalated=ended.escalated,
         oom_killed=ended.oom_killed,
         start_error=ended.start_error,
-        last_output=ended.last_output,
+        last_output=ended.last_output[-OUTPUT_CHARACTERS:],
         disk_full=disk_full,
         swept=len(ended.swept),
     )

@@ -48,7 +48,9 @@ _COMPLAINT_BYTES = 4096
 _SAID_CHARACTERS = 200
 _SECRET_CHARACTERS = 8
 _ADDRESS = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://\S+")
-_SECRET = re.compile(r"(?i)\b((?:[\w-]*(?:token|secret|passw\w*|api[_-]?key|authorization)))(\s*[=:]\s*)\S+(?:\s+\S+)?")
+_SECRET = re.compile(
+    r"(?i)(?<![\w-])((?:[\w-]*(?:token|secret|passw\w*|api[_-]?key|authorization)))(\s*[=:]\s*)\S+(?:\s+\S+)?"
+)
 _KINDS = {"critical": "failure", "warning": "warning", "finished": "success", "failed": "failure", "lost": "failure"}
 
 

@@ -13,7 +13,8 @@ from mission_tui.fleet.events.outcome import Stopped
 from mission_tui.fleet.history.course import ValueAtUpdate
 from mission_tui.fleet.specs.spec import RunSpec
 from mission_tui.fleet.store import Store
-from mission_tui.supervisor.runs.run_on_disk import show_end
+from mission_tui.records.runs.attempt import ExitRecord
+from mission_tui.supervisor.runs.run_on_disk import OUTPUT_CHARACTERS, exit_facts, show_end
 from tests.fleet.recorded import SPEC, STEPS, empty_store, update
 
 RUN = "20261121-104207-demo-3f9a"
@@ -92,3 +93,11 @@ def test_rows_that_are_let_go_take_no_course_with_them() -> None:
     assert before.best == ValueAtUpdate(90.0, 90, 90 * STEPS)
     after = store.view(RUN)
     assert (after.course, after.best) == (before.course, before.best)
+
+
+def test_of_last_words_as_many_are_looked_at_as_a_keeper_writes() -> None:
+    """A run that came from elsewhere may say megabytes where a cause is searched for."""
+    facts = exit_facts(ExitRecord(attempt=1, ended_t=1.0, signal=11, last_output="\n" * 1_000_000 + "the end"))
+    assert facts is not None
+    assert len(facts.last_output) == OUTPUT_CHARACTERS
+    assert facts.last_output.endswith("\nthe end")
