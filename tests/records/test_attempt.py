@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import DamagedError
+from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
-from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_identity, read_launch, write_launch
+from mission_tui.records.files.atomic import write_json
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_identity, read_launch, write_launch
+from mission_tui.records.runs.code_files import read_provenance
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_terms, write_terms
 
 ORDER = LaunchOrder(
@@ -56,3 +60,22 @@ def test_terms_are_absent_whole_or_an_error_at_once(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(OSError, match="not a regular file"):
         read_terms(path)
+
+
+@pytest.mark.parametrize(
+    "effective", ["host = 5\n", f"{'.'.join('a' * 3000)} = 1\n[host]\nname = 'node'\n"], ids=["5", "deep"]
+)
+def test_what_somebody_wrote_of_a_node_is_no_fact_of_it(tmp_path: Path, effective: str) -> None:
+    """A table that is none, or a key of so many parts that reading it takes hours, leaves the machine unknown."""
+    run = RunDir(tmp_path / "20261121-104207-demo-3f9a")
+    files = run.attempt(1)
+    files.path.mkdir(parents=True)
+    write_json(
+        files.provenance,
+        Provenance(t=1.0, cwd="/lab", python="python3", python_version="3.11", machine={"host": "login"}),
+    )
+    write_json(files.handle, Handle(launcher="slurm", id="7", submitted_t=1.0))
+    files.effective.write_text(effective, encoding="ascii")
+    known = read_provenance(run, 1)
+    assert known is not None
+    assert (known.machine, known.launched_on) == ({}, "login")

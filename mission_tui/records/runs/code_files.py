@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
 from mission_tui.records.files.atomic import StorageError, storing, write_atomic
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 
@@ -56,10 +56,12 @@ def _on_its_node(attempt: AttemptDir, known: Provenance) -> Provenance:
         handle = read_handle(attempt.handle)
         if handle is None or handle.launcher == LAUNCHERS[0]:
             return known
-        said = tomllib.loads(read_plain(attempt.effective, RECORD_BYTES).decode()).get("host", {})
-    except (OSError, ValueError, RecursionError, DamagedError):
-        said = {}
+        # Not by `tomllib` itself, which a key of very many parts keeps busy for hours.
+        said = read_toml(attempt.effective, DamagedError).get("host")
+    except (OSError, DamagedError):
+        said = None
     names = {"name": "host", "cpu": "cpu", "gpu": "gpus", "gpu_driver": "gpu_driver"}
+    said = said if isinstance(said, dict) else {}
     there = {key: clean(str(said[name]), 200) for name, key in names.items() if name in said}
     return structs.replace(known, machine=there, launched_on=known.machine.get("host", ""))
 
