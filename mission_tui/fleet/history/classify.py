@@ -160,6 +160,10 @@ def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool, unasked:
 
 def _why_killed(facts: ExitFacts, asked: Collection[Verb]) -> str:
     unasked = _unasked(facts, asked)
+    if unasked and facts.asked == "limit":
+        return (
+            "the time limit of its job was near, and it could not save in time; a larger slurm.warn_s gives it longer"
+        )
     if facts.escalated:
         return f"{unasked}; it did not end in time and was killed" if unasked else "did not stop in time and was killed"
     if facts.code is None and facts.signal is None:

@@ -67,7 +67,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = structs.replace(outcome, cause=f"{saved} on request; its memory is free")
     elif isinstance(outcome, Stopped) and rebooted:
         outcome = structs.replace(outcome, cause="ended when the machine was shut down")
-    elif isinstance(outcome, Stopped) and seen.why and not asked & ENDING:
+    elif isinstance(outcome, Stopped) and seen.why and not asked & ENDING and not _at_limit(ended):
         outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
     if run.end is not None and run.end.unsaved:
         outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {run.end.unsaved}", CAUSE_CHARACTERS))
@@ -122,7 +122,12 @@ def _interrupted(outcome: Outcome, ended: ExitRecord | None, seen: Sighting) -> 
     """Why its engine ended an attempt that would have gone on; empty where it ended by itself."""
     if isinstance(outcome, Finished) or (isinstance(outcome, Failed) and ended is not None):
         return ""
-    return "the time limit of its job" if ended is not None and ended.asked == "limit" else seen.interrupted
+    return "the time limit of its job" if _at_limit(ended) else seen.interrupted
+
+
+def _at_limit(ended: ExitRecord | None) -> bool:
+    """Whether it saved and ended because the time limit of its job was near: of that job Slurm says FAILED."""
+    return ended is not None and ended.asked == "limit"
 
 
 def _went_down(outcome: Outcome, ended: ExitRecord | None) -> bool:

@@ -204,6 +204,16 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
             set(),
             Failed("start", "[Errno 2] No such file or directory: '/opt/python'", LAST),
         ),
+        (
+            None,
+            ExitFacts(signal=9, asked="limit", escalated=True),
+            set(),
+            Killed(
+                LAST,
+                "the time limit of its job was near, and it could not save in time; "
+                "a larger slurm.warn_s gives it longer",
+            ),
+        ),
         (end("stopped"), None, {"stop"}, Stopped(FINAL)),
         (None, None, {"kill"}, Killed(LAST)),
         (None, None, set(), Lost("its keeper and its trainer are gone, and how it ended is not known", LAST)),
