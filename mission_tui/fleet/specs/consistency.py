@@ -18,7 +18,7 @@ from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.schema import plain_key
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.sizes import WITH_WORKERS, nearby_workers, plan_batch, pressure_caution, shares_of
-from mission_tui.fleet.specs.spec import LAUNCHERS, EnvSpec, PpoSpec, RunSpec, Schedule, Spec, rollout_size
+from mission_tui.fleet.specs.spec import LAUNCHERS, EnvSpec, PpoSpec, RunSpec, Schedule, SlurmSpec, Spec, rollout_size
 
 LARGEST_ROLLOUT = 2**31 - 1
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?", re.ASCII)
@@ -250,6 +250,52 @@ def _of_replaying(spec: Spec) -> Iterator[str]:
         )
 
 
+_OWN_JOB = "its job is submitted, named and followed by words of the program's own"
+_NOT_EXTRA = {
+    "array": "an attempt is one job, and `--seeds` launches several runs",
+    "requeue": "what goes on is a further attempt in a job of its own (slurm.requeue)",
+    "signal": "slurm.warn_s says how long before the time limit it saves",
+    **dict.fromkeys(("wrap", "job-name", "chdir", "output", "open-mode", "wait", "test-only", "clusters"), _OWN_JOB),
+}
+"""Options of `sbatch` with which an attempt would be several jobs, or one that nobody finds again."""
+_NOT_EXTRA_SHORT = {"a": "array", "J": "job-name", "D": "chdir", "o": "output", "W": "wait", "M": "clusters"}
+_SLURM_TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?", re.ASCII)
+
+
+def _slurm(asked: SlurmSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    for word in asked.extra:
+        # sbatch takes the beginning of an option for the option.
+        name = word.partition("=")[0].removeprefix("--") if word.startswith("--") else ""
+        found = next((long for long in _NOT_EXTRA if len(name) > 2 and long.startswith(name)), None)
+        if found is None and word.startswith("-"):
+            found = _NOT_EXTRA_SHORT.get(word[1:2])
+        if found is not None:
+            yield (
+                ("slurm.extra",),
+                f"slurm.extra cannot have {format_quantity(word)}: {_NOT_EXTRA[found]}; leave it out",
+            )
+    limit_s = _slurm_seconds(asked.time or "")
+    if limit_s and limit_s <= asked.warn_s:
+        said = (
+            f"slurm.time = {format_quantity(asked.time)} is {limit_s} s, and the run saves and ends slurm.warn_s = "
+            f"{asked.warn_s} s before that; give it more time, or a smaller slurm.warn_s"
+        )
+        yield ("slurm.time", "slurm.warn_s"), said
+
+
+def _slurm_seconds(said: str) -> int:
+    """A time limit in seconds, as sbatch reads it: minutes, hours and minutes after days; 0 for none, or no such."""
+    found = _SLURM_TIME.fullmatch(said)
+    if found is None:
+        return 0
+    days, *rest = (int(part or 0) for part in found.group("d", "a", "b", "c"))
+    if found["d"] is not None or found["c"] is not None:
+        hours, minutes, seconds = rest
+    else:
+        hours, (minutes, seconds) = 0, rest[:2]
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
 def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     """Keys that contradict each other, and a sentence with what is valid instead."""
     yield from _environment(spec.run)
@@ -257,6 +303,8 @@ def _program_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
         hint = nearest(spec.run.launcher[:20], LAUNCHERS) or f"; the nearest valid value is '{LAUNCHERS[0]}'"
         said = f"run.launcher = {format_quantity(spec.run.launcher)} must be {' or '.join(LAUNCHERS)}{hint}"
         yield ("run.launcher",), said
+    if spec.run.launcher == "slurm":
+        yield from _slurm(spec.slurm)
     if spec.run.command is not None:
         yield from _command(spec)
     elif spec.run.resume_command is not None:
