@@ -37,6 +37,15 @@ class EngineJob:
         """Its trainer runs on a node."""
         self.sighting = Sighting(stage="running", node=node, begun=True)
 
+    def suspend(self, why: str) -> None:
+        """The engine has its processes stand still."""
+        self.sighting = Sighting(stage="running", node="n1", begun=True, suspended=why)
+
+    def reach_limit(self, why: str) -> None:
+        """The keeper was warned of the time limit, and writes that; what the engine says of such a job is `why`."""
+        write_json(self.run.attempt(self.order.attempt).exit, exit_record(self.order.attempt, code=0, asked="limit"))
+        self.sighting = Sighting(stage="gone", begun=True, why=why)
+
     def end(self, code: int) -> None:
         """The keeper on the node writes how it ended, and the engine lets the job go."""
         asked: Literal["term", "quit"] | None = "quit" if "kill" in self.asked else "term" if self.asked else None

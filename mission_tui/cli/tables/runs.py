@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _FULL_PERCENT = 90.0
 _EXPECTED = (None, "", "stopped by you", "killed by you", "ended by you before it had begun")
 
+_MAY_WAIT = ("queued", "starting", "frozen", "stopping")
+
 _CHARACTERS = 20_000
 SECTIONS = ("env", "ppo", *OTHERS, "run", "model")
 
@@ -131,8 +133,8 @@ def _remark(view: RunView, now: float) -> str:
         return view.cause or ""
     if view.state in OVER and _is_surprise(view):
         return view.cause or ""
-    # One that starts waits in the queue of its engine.
-    held = view.cause if view.held is not None or view.state in ("queued", "starting") else ""
+    # One that starts waits in the queue of its engine, which may suspend one that has begun.
+    held = view.cause if view.held is not None or view.state in _MAY_WAIT else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
     node = f"on {view.node}" if view.node is not None and view.state not in OVER else ""
     return "; ".join(word for word in (flags, node, gpu, held, *asking[:1], *failed[:2]) if word)

@@ -156,7 +156,7 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
 
     `by` is `outside` when nobody asked: somebody sent SIGSTOP. `processes` counts the stopped ones, `running` are those
     that did not stop; `memory_bytes` and `vram_bytes` are what they all hold in memory and on GPUs, as far as it is
-    known, `gpu` that one of them holds a GPU.
+    known, `gpu` that one of them holds a GPU. `why` is there where its engine has them stand, and says what helps.
     """
 
     seq: Count
@@ -168,6 +168,7 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
     memory_bytes: Bytes | None = None
     gpu: bool = False
     vram_bytes: Bytes | None = None
+    why: str = ""
 
 
 class RunThawed(Struct, frozen=True, tag="thawed", tag_field="kind", omit_defaults=True):

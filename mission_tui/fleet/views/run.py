@@ -276,7 +276,11 @@ def _restart(due: RestartDue | None) -> snapshot.Restart | None:
 
 
 def _held(frozen: RunFrozen | None) -> snapshot.HeldResources | None:
-    return None if frozen is None else snapshot.HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+    return (
+        None
+        if frozen is None or frozen.why
+        else snapshot.HeldResources(frozen.memory_bytes, frozen.gpu, frozen.vram_bytes)
+    )
 
 
 def _algo(spec: Spec | None) -> str | None:
@@ -364,7 +368,11 @@ def _status_sentence(journal: JournalState) -> str | None:
         if journal.foreign:
             cause = f"foreign: {journal.foreign}; {cause}; `adopt` shows what it would run"
         return clean(cause, CAUSE_CHARACTERS)
-    return None if journal.frozen is None or journal.asked & ENDING else _frozen(journal.frozen)
+    if journal.frozen is None:
+        return None
+    if journal.frozen.why:  # and only once it goes on it can be ended
+        return clean(journal.frozen.why, CAUSE_CHARACTERS)
+    return None if journal.asked & ENDING else _frozen(journal.frozen)
 
 
 def _frozen(event: RunFrozen) -> str:

@@ -45,10 +45,11 @@ async def freeze_run(core: Core, run: LiveRun) -> StopStatus | None:
 
 
 def thaw_run(runs: Runs, run: LiveRun) -> None:
-    """Let every stopped process of the run go on; journaled when it was frozen."""
+    """Let every stopped process of the run go on; journaled when it was frozen. What an engine suspended stays so."""
     run.thaw()
-    if run.launcher.can.freezes:
-        run.launcher.thaw(run.job)
+    if not run.launcher.can.freezes:
+        return
+    run.launcher.thaw(run.job)
     if runs.store.run(run.id).journal.frozen is not None:
         runs.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt))
 
@@ -63,9 +64,12 @@ def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
 
 
 def watch_stops(core: Core, run: LiveRun) -> None:
-    """Once a beat: take in that somebody stopped the trainer, or that it runs although it was frozen."""
+    """Once a beat: take in that somebody stopped the trainer, or its engine has, or that it runs although it was
+    frozen.
+    """
     known = core.store.run(run.id)
-    stops = run.launcher.is_frozen(run.job) if run.launcher.can.freezes else None
+    suspended = "" if run.launcher.can.freezes else run.look().suspended
+    stops = run.launcher.is_frozen(run.job) if run.launcher.can.freezes else bool(suspended)
     if stops is None or known.state == "stopping":
         return
     if not stops:
@@ -75,6 +79,9 @@ def watch_stops(core: Core, run: LiveRun) -> None:
             core.record_observed(run, lambda seq, t: RunThawed(seq, t, run.attempt, by="outside"))
     # Twice in a row: a debugger or a shell may stop a process for a moment.
     elif known.journal.frozen is None and not run.freezes and run.count_stopped(stopped=True) > 1:
+        if suspended:
+            core.record_observed(run, lambda seq, t: RunFrozen(seq, t, run.attempt, "outside", why=suspended))
+            return
         stand = run.launcher.stop_status(run.job, core.machine.gpu.held)
         core.record_observed(run, partial(_frozen, run.attempt, "outside", stand))
 

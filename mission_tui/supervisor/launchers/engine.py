@@ -35,7 +35,7 @@ from mission_tui.records.files.atomic import StorageError, write_atomic, write_j
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import StopStatus
-from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting, Stage
 
 POLL_S = 10.0
 SOON_POLL_S = 1.0
@@ -124,8 +124,9 @@ def unless_seen(path: Path, root: Path) -> str:
 
 
 class EngineJob(Protocol):
-    """A job as the engine's list has it: it `waits`, `runs`, or is over; `interrupted` says why the engine ended it,
-    where it may go on in another job, and `ended` what there is to say of its end otherwise.
+    """A job as the engine's list has it: it `waits`, `runs`, or is over; `suspended` says why one that runs stands
+    still, `interrupted` why the engine ended it, where it may go on in another job, and `ended` what there is to say of
+    its end otherwise.
     """
 
     @property
@@ -138,6 +139,8 @@ class EngineJob(Protocol):
     def waits(self) -> bool: ...
     @property
     def runs(self) -> bool: ...
+    @property
+    def suspended(self) -> str: ...
     @property
     def interrupted(self) -> str: ...
     @property
@@ -244,7 +247,8 @@ class EngineLauncher(Generic[J]):
         if found.waits:
             return Sighting(stage="queued", why=found.why_it_waits)
         if found.runs:
-            return Sighting(stage="running" if begun else "starting", node=found.node, begun=begun)
+            stage: Stage = "running" if begun else "starting"
+            return Sighting(stage=stage, node=found.node, begun=begun, suspended=found.suspended)
         if not found.interrupted and known.over_at is not None and time.monotonic() - known.over_at < LAG_S and begun:
             # How it ended is on its way.
             return NOTHING_SEEN
@@ -385,11 +389,13 @@ class EngineLauncher(Generic[J]):
         if found is None:
             return Sighting(stage="gone", begun=begun, why=self._forgotten(known) if known.number else "")
         why = found.interrupted or found.ended
-        if why and not found.interrupted and not begun:
-            if found.exit_code == EX_NOT_SHARED:
-                why = f"{self.title} did not start it: {not_shared(known.run.path.parent, found.node)}"
-            elif said := last_words(known.run.attempt(known.attempt).path / self.log_name):
-                why += f"; {said}"
+        files = known.run.attempt(known.attempt)
+        if why and not found.interrupted and not begun and found.exit_code == EX_NOT_SHARED:
+            why = f"{self.title} did not start it: {not_shared(known.run.path.parent, found.node)}"
+        elif why and not found.interrupted and not files.exit.exists():
+            # Its keeper could not say why; what the engine has on the node may have, such as a limit of memory.
+            said = last_words(files.path / self.log_name)
+            why += f"; {said}" if said else ""
         return Sighting(stage="gone", begun=begun, node=found.node, why=why, interrupted=found.interrupted)
 
     def _take(self, known: Known[J], found: J | None) -> None:

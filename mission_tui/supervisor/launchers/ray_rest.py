@@ -188,6 +188,11 @@ class RayJob(Struct, frozen=True, kw_only=True):
         return self.state not in ("PENDING", "STOPPED", "SUCCEEDED", "FAILED")
 
     @property
+    def suspended(self) -> str:
+        """Ray suspends nothing."""
+        return ""
+
+    @property
     def interrupted(self) -> str:
         """Why Ray lost it: its node went down, or what Ray has beside it there."""
         if self.state != "FAILED" or self.error not in _NODE_GONE:

@@ -25,6 +25,7 @@ from mission_tui.supervisor.launchers import Job, Reached, Sighting
 from mission_tui.supervisor.launchers.engine import LAG_S, POLL_S, SIGNAL_WORDS, EngineLauncher, Known
 from mission_tui.supervisor.launchers.slurm_commands import (
     SLURM_LOG,
+    SUSPENDED,
     Cluster,
     SlurmError,
     SlurmJob,
@@ -347,7 +348,8 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             self._see_member_end(known, found)
             return
         number = known.number
-        if found.waits:
+        if found.waits or (found.state == SUSPENDED and known.wish == "kill"):
+            # No signal is taken for a suspended job, whose keeper could hear none.
             words = ["scancel", number]
         elif known.told_at is None:
             words = ["scancel", "--batch", f"--signal={'TERM' if known.wish == 'stop' else 'QUIT'}", number]

@@ -65,7 +65,8 @@ _NO_LOG = 4021
 _WAITING = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 )
-_RUNNING = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
+SUSPENDED = "SUSPENDED"
+_RUNNING = frozenset({"RUNNING", SUSPENDED, "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
 INTERRUPTED = {
     "NODE_FAIL": "node {node} was lost",
     "BOOT_FAIL": "node {node} did not come up",
@@ -73,6 +74,25 @@ INTERRUPTED = {
     "TIMEOUT": "the time limit of its job was reached",
 }
 """The ends after which a run may go on in another job."""
+
+_NO_SUCH_NODE = (
+    "no node has what it asks for, and it may wait for ever (`sinfo -o '%P %a %l %c %m %G'` lists what there is)"
+)
+_WHAT_HELPS = {
+    "PartitionConfig": _NO_SUCH_NODE,
+    "PartitionNodeLimit": _NO_SUCH_NODE,
+    "BadConstraints": _NO_SUCH_NODE,
+    "PartitionTimeLimit": "slurm.time is longer than its partition allows (`sinfo -o '%P %l'`)",
+    "PartitionDown": "its partition starts no jobs now (`sinfo`)",
+    "PartitionInactive": "its partition starts no jobs now (`sinfo`)",
+    "ReqNodeNotAvail": "the nodes that it may run on are down, drained or reserved (`sinfo -R`)",
+    "JobHeldUser": "somebody holds it, and `scontrol release {number}` lets it begin",
+    "JobHeldAdmin": "an administrator holds it, who alone can release it",
+    "DependencyNeverSatisfied": "it never begins; stop it",
+    "InvalidAccount": "Slurm does not know its account for that partition (slurm.account)",
+    "InvalidQOS": "Slurm does not know its quality of service (slurm.qos)",
+}
+"""Of reasons that no waiting mends."""
 
 
 _PERHAPS_SENT = ("timed out", "receive failure", "zero bytes were transmitted")
@@ -123,6 +143,13 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         return not self.waits and (self.state in _RUNNING or self.state not in _OVER)
 
     @property
+    def suspended(self) -> str:
+        """Why its processes stand still, and what lets them go on; empty where they do not."""
+        if self.state != SUSPENDED:
+            return ""
+        return f"Slurm has suspended its job: it goes on when Slurm lets it, or by `scontrol resume {self.number}`"
+
+    @property
     def interrupted(self) -> str:
         """Why Slurm ended it, where it may go on in another job."""
         said = INTERRUPTED.get(self.state, "")
@@ -134,13 +161,16 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         if self.state in ("COMPLETED", "RUNNING", "COMPLETING"):
             return ""
         reason = f" ({self.reason})" if self.reason not in ("", "None", "NonZeroExitCode") else ""
-        return f"Slurm ended its job {self.number}: {self.state}{reason}"
+        more = "; slurm.mem asks for more" if self.state == "OUT_OF_MEMORY" else ""
+        return f"Slurm ended its job {self.number}: {self.state}{reason}{more}"
 
     @property
     def why_it_waits(self) -> str:
         """As a person reads it: ``waits: Resources, starts about 14:20``."""
         reason = clean(self.reason, 80)
         said = "waits for Slurm" if reason in ("", "None") else f"waits: {reason}"
+        if helps := _WHAT_HELPS.get(self.reason):
+            return f"{said}: {helps.format(number=self.number)}"
         # A time that has passed is of a plan that did not come true.
         if self.start_t <= time.time():
             return said

@@ -289,6 +289,8 @@ def _go_on(core: Core, run: LiveRun, request: Resume) -> Accepted | VerdictReply
         return _give_variables(core, run, request)
     if state == "stopping" or not (run.freezes or run.wants_pause or state in ("paused", "frozen")):
         raise UsageError(f"cannot resume {name}: it is {state}")
+    if state == "frozen" and not run.launcher.can.freezes:
+        raise UsageError(f"cannot resume {name} from here: {core.store.view(run.id).cause}")
     if request.assignments or request.checkpoint:
         raise UsageError(f"{name} is {state} and goes on as it is; stop it first to resume with changes")
     holds = run.freezes or state == "frozen"

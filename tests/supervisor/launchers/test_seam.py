@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted
 from mission_tui.fleet.specs import consistency
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.requests import Act, Launch, Quote, Watch
+from mission_tui.ipc.requests import Act, Launch, Quote, Resume, Watch
 from mission_tui.ipc.telemetry_messages import PhaseEntered
+from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor import clock
@@ -34,6 +37,7 @@ from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import freeze, kill, pause, stop
 from mission_tui.supervisor.verbs.launch import launch, quote
+from mission_tui.supervisor.verbs.resume import resume
 from tests.supervisor.conftest import stub_spec
 from tests.supervisor.scripted_launcher import Engine, ScriptedLauncher, ScriptedLink
 
@@ -205,6 +209,42 @@ async def test_what_it_cannot_do_is_refused_with_another_way(field: Field) -> No
         await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
         with pytest.raises(UsageError, match=r"run\.launcher = 'scripted'\) nothing can be frozen; pause it instead"):
             await freeze(supervisor.core, Act(id=1, verb="freeze", runs=(run,)))
+
+
+async def test_one_whose_engine_suspends_it_is_frozen_until_that_lets_it_go_on(field: Field) -> None:
+    """It says who has it stand still, which is no hang; nobody here can let it go on, and a stop waits for that."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).begin("n1")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        field.engine.job(run).suspend("suspended: ask an administrator")
+        view = await supervisor.wait(run, lambda view: view.state == "frozen")
+        assert (view.cause, view.held) == ("suspended: ask an administrator", None)
+        with pytest.raises(UsageError, match="from here: suspended: ask an administrator"):
+            await resume(supervisor.core, Resume(id=2, run=run))
+        field.engine.job(run).begin("n1")
+        assert (await supervisor.wait(run, lambda view: view.state != "frozen")).cause is None
+        field.engine.job(run).suspend("suspended: ask an administrator")
+        await supervisor.wait(run, lambda view: view.state == "frozen")
+        await stop(supervisor.core, Act(id=3, verb="stop", runs=(run,)))
+        assert (supervisor.view(run).state, supervisor.view(run).cause) == ("stopping", view.cause)
+
+
+async def test_one_that_is_not_to_go_on_after_its_time_limit_says_so(field: Field) -> None:
+    """The engine calls its job failed, because of its exit code; what happened the keeper knows."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        job = field.engine.job(run)
+        job.begin("n1")
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        with closing(AppendLog(supervisor.core.run_dir(run).metrics)) as rows:
+            rows.append(lambda seq: TrainingStarted(seq, 1, time.time()))
+            rows.append(lambda seq: TrainingEnded(seq, 1, 1, 64, time.time(), "stopped", checkpoint="000000064"))
+        job.reach_limit("its job FAILED")
+        ended = await supervisor.wait(run, lambda view: view.state == "ended")
+        assert (ended.outcome, ended.cause) == ("stopped", "saved and ended before the time limit of its job")
 
 
 async def test_it_takes_nothing_of_this_machine(field: Field) -> None:

@@ -14,7 +14,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.specs.spec import SlurmSpec
+from mission_tui.fleet.specs.consistency import violations
+from mission_tui.fleet.specs.spec import SlurmSpec, Spec
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
@@ -569,3 +570,94 @@ def test_a_limit_of_jobs_is_told_from_a_job_that_is_too_large(tmp_path: Path, sa
     with pytest.raises(SlurmError) as caught:
         slurm_commands.call([str(command)])
     assert caught.value.full is full
+
+
+async def test_a_suspended_job_stands_still_and_is_killed_by_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lets it go on is said; no signal is taken for it, so a kill is the job's end, and a stop waits in a file."""
+    answers = Answers(monkeypatch)
+    launcher, job = await one_that_runs(answers, tmp_path)
+    job.dir.attempt(1).identity.touch()
+    said: list[Sequence[str]] = []
+
+    def call(words: Sequence[str], *more: object) -> str:
+        said.append(words)
+        return answers.call(words, *more)
+
+    monkeypatch.setattr(slurm, "call", call)
+    name, folder = f"{job.dir.id}.1", str(job.dir.path)
+    stands = entry(7, "SUSPENDED", name=name, current_working_directory=folder, nodes="n1")
+    answers.squeue = lambda _: listed(stands)
+    assert launcher.look(job).suspended == ""
+    assert launcher.stop(job) == "keeper"
+    await launcher.refresh([job])
+    assert (launcher.look(job).stage, "`scontrol resume 7`" in launcher.look(job).suspended) == ("running", True)
+    assert job.dir.attempt(1).signal.read_bytes() == b"TERM\n"
+    assert launcher.kill(job) == "keeper"
+    await launcher.refresh([job])
+    assert [words for words in said if words[0] == "scancel"][-1] == ["scancel", "7"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [("PartitionConfig", "sinfo"), ("JobHeldUser", "`scontrol release 7`"), ("PartitionTimeLimit", "slurm.time")],
+)
+def test_what_no_waiting_mends_is_said_with_what_helps(reason: str, helps: str) -> None:
+    """A job that would wait for ever does not look like one that waits for its turn."""
+    job = SlurmJob(number="7", name="r.1", folder="/r", state="PENDING", reason=reason)
+    assert job.why_it_waits.startswith(f"waits: {reason}: ")
+    assert helps in job.why_it_waits
+
+
+async def test_who_left_no_record_has_what_slurm_printed_on_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper that was killed with its job cannot say that it took too much memory; the log of the job does."""
+    answers = Answers(monkeypatch)
+    launcher, job = await one_that_runs(answers, tmp_path)
+    files = job.dir.attempt(1)
+    files.identity.touch()
+    (files.path / slurm_commands.SLURM_LOG).write_text("slurmstepd: error: StepId=7 exceeded memory limit\n", "ascii")
+    failed = entry(7, "FAILED", name=f"{job.dir.id}.1", current_working_directory=str(job.dir.path), nodes="n1")
+    answers.squeue = lambda _: listed(failed)
+    monkeypatch.setattr(engine, "LAG_S", 0.0)
+    await launcher.refresh([job])
+    assert launcher.look(job).why == "Slurm ended its job 7: FAILED; slurmstepd: error: StepId=7 exceeded memory limit"
+    killed = SlurmJob(number="7", name="r.1", folder="/r", state="OUT_OF_MEMORY")
+    assert killed.ended == "Slurm ended its job 7: OUT_OF_MEMORY; slurm.mem asks for more"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"extra": ("--array=1-3",)}, "an attempt is one job"),
+        ({"extra": ("-a1-3",)}, "an attempt is one job"),
+        ({"extra": ("--requ",)}, "slurm.requeue"),
+        ({"extra": ("--job-name=mine",)}, "leave it out"),
+        ({"time": "1"}, "slurm.time = '1' is 60 s"),
+        ({"time": "0-0:02:00"}, "is 120 s"),
+    ],
+)
+def test_words_that_take_the_job_out_of_our_hands_are_refused(words: dict[str, object], said: str) -> None:
+    """Each would start an attempt several times, or over and over, or as a job that nobody finds again."""
+    assert any(said in it.sentence for it in violations(for_slurm(**words)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"extra": ("--nice=100", "--exclude", "n3", "--wait-all-nodes=1", "-q", "low")},
+        *({"time": time} for time in ("3", "2:30", "0:10:00", "1-0", "0", "UNLIMITED", "soon")),
+    ],
+)
+def test_other_words_for_sbatch_are_left_to_sbatch(words: dict[str, object]) -> None:
+    """What it makes of them, it says itself."""
+    assert list(violations(for_slurm(**words))) == []
+
+
+def for_slurm(**words: object) -> Spec:
+    """A spec that Slurm carries out, and asks for `words`."""
+    spec = stub_spec()
+    asked = SlurmSpec(**words)  # type: ignore[arg-type]
+    return structs.replace(spec, run=structs.replace(spec.run, launcher="slurm"), slurm=asked)
