@@ -227,7 +227,8 @@ class _Tier:
         if block is None or len(block.ticks) >= BLOCK or (t - block.base) * TICKS > MOST_TICKS:
             block = _Block(t if block is None else block.at(round((t - block.base) * TICKS)))
             self._blocks.append(block)
-        block.ticks.append(round((t - block.base) * TICKS))
+        # A base that was rounded up may lie half a tick and the error of a float after `t`: ticks are not negative.
+        block.ticks.append(max(0, round((t - block.base) * TICKS)))
         block.phases.append(phase)
 
     def _edges(self, since: float) -> Iterator[tuple[float, int]]:

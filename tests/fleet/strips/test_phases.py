@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strips.phases import PhaseHistory, SpanHistory, thinned
 from mission_tui.fleet.strips.strip import Span
 
@@ -202,3 +203,16 @@ def test_a_long_phase_is_not_moved_by_short_ones_before_it() -> None:
     first, second, rest = thinned(short, 100.0, 100)
     assert (first.phase, second.phase, rest) == ("rollout", "update", Span("rollout", 1.0, 100.0))
     assert (first.until, second.since, second.until) == pytest.approx((0.9, 0.9, 1.0))
+
+
+@pytest.mark.parametrize("ticks", [0, 5, 12, 19, 26])
+def test_an_edge_half_a_tick_before_a_new_block_is_kept(ticks: int) -> None:
+    """A block begins at the next tick, and the edge before that is none of a negative number."""
+    history, base = SpanHistory(), 1_795_844_331.8
+    for place in range(255):
+        until = base + (place + 1) * 0.2
+        phase: Phase = "update" if place % 2 else "rollout"
+        history.add(Span(phase, base + place * 0.2, until - (0.01 if place == 254 else 0.0)))
+    last = base + 255 * 0.2 + ticks / 10_000 + 0.00005
+    history.add(Span("update", last, last + 0.2))
+    assert history.until == last + 0.2
