@@ -246,7 +246,18 @@ def _held_elsewhere(root: Path, lock: Path) -> str:
 def _why(log: Path, died: bool) -> str:
     said = _last_line(log)
     outcome = "it ended at once" if died else "it did not answer in time"
+    # What it would have said may have found no room either.
+    if _is_full(log.parent):
+        return f"{outcome}: the disk of {log.parent} is full; free some space there"
     return f"{outcome}; {log} ends with: {said}" if said else f"{outcome} and {log} says nothing"
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LEAST_ROOM_BYTES or bool(disk.f_files and not disk.f_favail)
 
 
 def _last_line(log: Path) -> str:
@@ -258,6 +269,8 @@ def _last_line(log: Path) -> str:
         lines = []
     return next((said for line in reversed(lines) if (said := clean(line, 300))), "")
 
+
+_LEAST_ROOM_BYTES = 64 << 10
 
 _ROOT, _LIVE = "root", "live"
 _MOST_BYTES = 4096

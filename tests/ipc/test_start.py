@@ -94,6 +94,14 @@ def test_a_supervisor_that_dies_at_once_is_quoted(root: Path) -> None:
     assert caught.value.exit_code == 69
 
 
+def test_one_that_could_write_no_word_names_the_full_disk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty log says nothing of why: there was no room for it."""
+    (root / "broken").write_text("")
+    monkeypatch.setattr(start, "_LEAST_ROOM_BYTES", 1 << 60)
+    with pytest.raises(NoSupervisorError, match=r"ended at once: the disk of .*\.supervisor is full; free some space"):
+        ensure_supervisor(root, timeout_s=1000.0)
+
+
 def test_one_that_does_not_answer_in_time_is_an_error(root: Path) -> None:
     """With the time up the client says so; the supervisor may still come."""
     (root / "late").touch()
