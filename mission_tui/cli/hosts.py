@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,7 @@ from mission_tui.ipc.hosts import (
     known_advice,
     known_hosts,
     line_broke,
+    shared_line_hangs,
     ssh_command,
 )
 from mission_tui.paths import hosts_file
@@ -44,6 +46,7 @@ _SSH_FAILED, _NOT_FOUND, _NO_PROGRAM = 255, 127, 126
 _SAID_CHARACTERS = 4096
 _ANSWER_S = 45.0
 """Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
+_LONG_S = 15.0
 _ANSWER_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
 _MOST_AT_ONCE = 16
@@ -129,7 +132,7 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     argv = _argv(host, words, terminal=terminal)
     if host is None:
         return subprocess.run(argv, check=False).returncode
-    code, said = _run_aloud(argv)
+    code, said = _run_aloud(argv, name, host)
     helps = known_advice(said, host)
     if code == _SSH_FAILED and line_broke(said):
         raise NoSupervisorError(
@@ -146,8 +149,10 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     return code
 
 
-def _run_aloud(argv: Sequence[str]) -> tuple[int, str]:
-    """The exit code, and the end of what was said on standard error, which is passed on as it comes."""
+def _run_aloud(argv: Sequence[str], name: str, host: Host) -> tuple[int, str]:
+    """The exit code, and the end of what was said on standard error, which is passed on as it comes. Raises
+    `NoSupervisorError` where ssh hangs.
+    """
     said = ""
 
     def listen(stream: IO[bytes]) -> None:
@@ -164,12 +169,23 @@ def _run_aloud(argv: Sequence[str]) -> tuple[int, str]:
     listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
     listener.start()
     try:
-        code = child.wait()
+        code = _code_of(child, name, host)
     except BaseException:
         child.kill()
+        child.wait()
+        listener.join(1.0)
         raise
     listener.join(1.0)
     return code, said
+
+
+def _code_of(child: subprocess.Popen[bytes], name: str, host: Host) -> int:
+    """Its exit code, however long it takes. What takes long is looked after once: it may have nothing to wait for."""
+    with suppress(subprocess.TimeoutExpired):
+        return child.wait(_LONG_S)
+    if (helps := shared_line_hangs(host, os.environ)) and child.poll() is None:
+        raise NoSupervisorError(f"{name} does not answer: {helps}; what was asked may be done yet")
+    return child.wait()
 
 
 def _argv(host: Host | None, words: Sequence[str], *, terminal: bool = False) -> list[str]:
@@ -194,7 +210,8 @@ def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
     try:
         returned, out, error_out = _output_of(_argv(host, words))
     except subprocess.TimeoutExpired:
-        return _Answer(EX_UNAVAILABLE, b"", f"no answer within {_ANSWER_S:.0f} s")
+        helps = "" if host is None else shared_line_hangs(host, os.environ)
+        return _Answer(EX_UNAVAILABLE, b"", helps or f"no answer within {_ANSWER_S:.0f} s")
     except OSError as error:
         return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
     except _TooMuchError:

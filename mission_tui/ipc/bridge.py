@@ -25,7 +25,7 @@ from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
-from mission_tui.ipc.hosts import Host, advice, ssh_command
+from mission_tui.ipc.hosts import Host, advice, shared_line_hangs, ssh_command
 from mission_tui.ipc.replies import Progress, Welcome
 from mission_tui.ipc.requests import (
     LOOKS,
@@ -128,6 +128,7 @@ class BridgedConnection(AsyncConnection):
             return await Link.over(bridge.link, HELLO_S, greeted=True)
         except (OSError, ConnectionLostError) as error:
             why = await asyncio.to_thread(bridge.why)
+            why = why or await asyncio.to_thread(shared_line_hangs, self._host, self._environ)
             self._hang_up()
             raise NoSupervisorError(f"{self._host.name} does not answer: {why or error or 'it is silent'}") from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -117,12 +118,50 @@ def ssh_command(host: Host, words: Sequence[str], environ: Mapping[str, str], *,
 
     Raises `UsageError` when the words of the variable cannot be taken apart.
     """
+    return [*_ssh(environ), "-t" if terminal else "-T", "-C", "--", host.address, host.remote_line(words)]
+
+
+def _ssh(environ: Mapping[str, str]) -> list[str]:
     try:
         ssh = shlex.split(environ.get(SSH_VARIABLE, "ssh")) or ["ssh"]
     except ValueError as error:
         raise UsageError(f"{SSH_VARIABLE}: {error}") from error
-    options = [part for option in _OPTIONS for part in ("-o", option)]
-    return [*ssh, *options, "-t" if terminal else "-T", "-C", "--", host.address, host.remote_line(words)]
+    return [*ssh, *(part for option in _OPTIONS for part in ("-o", option))]
+
+
+_CHECK_S, _TRUE_S = 3.0, 10.0
+
+
+def shared_line_hangs(host: Host, environ: Mapping[str, str]) -> str:
+    """Where ssh goes through a connection that another ssh keeps (ControlMaster), and nothing comes through that: the
+    sentence with what helps; else empty. None of ssh's own limits counts there, and it may hang for hours once the
+    network was away. Blocks, 13 seconds at most.
+    """
+    ssh = _ssh(environ)
+    shared = _ends(["-O", "check", "--", host.address], ssh, _CHECK_S)
+    # One that lives may have nothing behind it any more.
+    if shared is not None and (shared != 0 or _ends(["-T", "--", host.address, "true"], ssh, _TRUE_S) is not None):
+        return ""
+    return f"the connection that ssh shares (ControlMaster) hangs: `ssh -O exit {host.address}` ends it, then ask again"
+
+
+def _ends(words: Sequence[str], ssh: Sequence[str], within_s: float) -> int | None:
+    """The exit code; None where it does not end in time."""
+    quiet = subprocess.DEVNULL
+    try:
+        return subprocess.run(
+            [*ssh, *words],
+            stdin=quiet,
+            stdout=quiet,
+            stderr=quiet,
+            timeout=within_s,
+            check=False,
+            start_new_session=True,
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError:
+        return 1
 
 
 _NO_ADDRESS = re.compile(r"Could not resolve hostname ([^:\n]+): ([^\r\n]+)")

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli import hosts as cli_hosts
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc import bridge
+from mission_tui.ipc import bridge, hosts
 from mission_tui.ipc.bridge import BridgedConnection
-from mission_tui.ipc.hosts import Host, advice, host_called, known_hosts, ssh_command
+from mission_tui.ipc.hosts import Host, advice, host_called, known_hosts, shared_line_hangs, ssh_command
 from mission_tui.ipc.requests import Act, GetLog, GetTrash
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, ConnectionLostError
 from mission_tui.paths import socket_dir
@@ -226,3 +227,31 @@ async def test_a_line_that_hangs_or_breaks_is_given_up(
         assert str(error.value).startswith(f"far does not answer: {said}; what was asked may be done yet")
         child.send_signal(signal.SIGCONT)
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("check", "behind", "hangs"),
+    [
+        ("exit 0", "exec sleep 60", True),
+        ("exec sleep 60", "exit 0", True),
+        ("exit 0", "exit 0", False),
+        ("exit 255", "exec sleep 60", False),
+    ],
+)
+def test_a_connection_that_ssh_shares_and_that_hangs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, behind: str, hangs: bool
+) -> None:
+    """After the network was away, no limit of ssh's own ends what goes through its ControlMaster; without one none is
+    asked. A verb is given up with what ends that connection.
+    """
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\ncase "$*" in *"-O check"*) {check};; esac\n{behind}\n')
+    ssh.chmod(0o700)
+    monkeypatch.setenv("MISSION_TUI_SSH", str(ssh))
+    for name in ("_CHECK_S", "_TRUE_S"):
+        monkeypatch.setattr(hosts, name, 0.2)
+    monkeypatch.setattr(cli_hosts, "_LONG_S", 0.05)
+    assert ("`ssh -O exit ada@gpu1`" in shared_line_hangs(Host("gpu1", "ada@gpu1"), os.environ)) == hangs
+    if hangs and "sleep" in behind:
+        with pytest.raises(NoSupervisorError, match=r"gpu1 does not answer: the connection .* may be done yet"):
+            cli_hosts.on_hosts(["gpu1"], ["stop", "x"], "stop")
