@@ -198,7 +198,12 @@ class Mailboxes:
             seen.raw, seen.changed_at = raw, now
             self._call_silent(run, seen, silent=False)
             self._take(run, seen, raw)
-        elif raw and not seen.silent and now - (seen.changed_at or seen.first_at) > SILENT_S:
+        elif (
+            raw
+            and not seen.silent
+            and not run.sighting.suspended
+            and now - (seen.changed_at or seen.first_at) > SILENT_S
+        ):
             seen.changed_at = None
             log.warning("%s: nothing new in its mailbox for %g s", run.id, SILENT_S)
             self._call_silent(run, seen, silent=run.link is None or isinstance(run.link, MailboxLink))

@@ -272,6 +272,23 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     slurm_lab.ended(preempted)
 
 
+def test_a_suspended_job_is_frozen_until_slurm_lets_it_go_on(slurm_lab: Lab, cluster: Cluster) -> None:
+    """It goes on where it stood, in the same attempt; one that is killed while it stands leaves no job."""
+    goes_on, killed = slurm_lab.launch(2, spec=slurm_spec(cpus=1))
+    for run in (goes_on, killed):
+        slurm_lab.running(run)
+        cluster.ask("scontrol", "suspend", number_of(slurm_lab, run))
+        view = slurm_lab.wait(run, lambda view: view.state == "frozen")
+        assert f"`scontrol resume {number_of(slurm_lab, run)}`" in (view.cause or "")
+    slurm_lab.act("kill", killed)
+    assert slurm_lab.ended(killed, 60).outcome == "killed"
+    cluster.ask("scontrol", "resume", number_of(slurm_lab, goes_on))
+    slurm_lab.wait(goes_on, lambda view: view.state == "running")
+    slurm_lab.act("stop", goes_on)
+    ended = slurm_lab.ended(goes_on)
+    assert (ended.outcome, ended.attempt) == ("stopped", 1)
+
+
 def number_of(lab: Lab, run: str, attempt: int = 1) -> str:
     """The number of the job of the run's attempt."""
     handle = read_handle(lab.dir(run).attempt(attempt).handle)

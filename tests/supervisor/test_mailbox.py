@@ -237,3 +237,20 @@ async def test_silence_ends_the_connection_and_a_word_brings_it_back(
         await supervisor.wait(run, lambda view: not view.connected)
         await stop(supervisor.core, Act(id=2, verb="stop", runs=(run,)))
         assert field.engine.job(run).asked == ["stop"]
+
+
+async def test_a_trainer_that_its_engine_suspends_is_silent_by_right(
+    field: Field,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That it stands still says why; once it goes on, and says nothing, it is silent."""
+    async with field.supervisor() as supervisor:
+        run, node = await on_a_node(supervisor, field)
+        node.job.suspend("suspended")
+        await supervisor.wait(run, lambda view: view.state == "frozen")
+        monkeypatch.setattr(telemetry_handler, "SILENT_S", 0.05)
+        asked = len(field.engine.questions)
+        view = await supervisor.wait(run, lambda _: len(field.engine.questions) > asked + 20)
+        assert (view.flags, view.connected) == ((), True)
+        node.job.begin("n1")
+        await supervisor.wait(run, lambda view: view.flags == ("silent",))
