@@ -220,6 +220,8 @@ def test_nobody_knows_the_health_of_a_run_without_updates() -> None:
     assert run_status.badge(queued("a"))[0] == "needs 3.1G"
     assert run_status.badge(structs.replace(queued("a"), cause="waits for 689 MiB of memory"))[0] == "689 MiB of memory"
     assert run_status.badge(structs.replace(queued("a"), cause="waits behind b"))[0] == "behind b"
+    elsewhere = a_run("a", state="starting", update=None, cause="waits: PartitionConfig: no node has what it asks for")
+    assert run_status.badge(elsewhere)[0] == "PartitionConfig: no node has what it asks for"
     assert run_status.badge(a_run("a", update=None))[0] == "-"
 
 

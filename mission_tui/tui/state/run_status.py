@@ -145,9 +145,10 @@ def badge(view: RunView) -> tuple[str, Style]:
     known = next((finding for finding in view.findings if finding.state == "acknowledged"), None)
     if known is not None:
         return f"({short_rule(known)})", colours.QUIET
-    if view.state == "queued":
-        # The state says that it waits; the first words that fit are to say for what.
-        return (view.cause or numbers.DASH).removeprefix("waits ").removeprefix("for "), colours.QUIET
+    if view.state == "queued" or (view.state == "starting" and view.cause):
+        # The state says that it waits, here or in the queue of an engine; the first words that fit are to say for what.
+        cause = view.cause or numbers.DASH
+        return cause.removeprefix("waits: ").removeprefix("waits ").removeprefix("for "), colours.QUIET
     if view.held is not None:
         vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
         return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)
