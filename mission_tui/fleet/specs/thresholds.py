@@ -154,7 +154,7 @@ class ValueLossLimits(RuleLimits, frozen=True, kw_only=True):
 
 
 class EntCoefLimits(RuleLimits, frozen=True, kw_only=True):
-    """SAC's entropy coefficient as a multiple of its first value, for so many rows."""
+    """SAC's entropy coefficient as a multiple of its first value, for so many rows; that of PPO has no limits here."""
 
     warning: AboveZero = 10.0
     critical: AboveZero = 100.0

@@ -16,7 +16,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
 from mission_tui.fleet.health.phrases import learning_rate_of
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
-from mission_tui.fleet.health.usual_settings import MOST_ENTROPY_COEF
+from mission_tui.fleet.health.usual_settings import STILL_RANDOM
 from mission_tui.fleet.windows import Window
 
 BEST_SHARE = 0.9
@@ -93,10 +93,11 @@ class Plateau(Rule):
         share = settings.total_timesteps and row and row.timesteps / settings.total_timesteps
         left = f", with {1.0 - share:.0%} of the budget left" if share and 0.0 <= share <= 1.0 else ""
         bonus = settings.ent_coef
-        explore = f"; ppo.ent_coef = {bonus:g}" if bonus is not None else ""
+        said = f"ppo.ent_coef = {bonus:g}" if bonus is not None else self.context.losses.large_bonus
+        explore = f"; {said}" if said else ""
         advice = "explore more, or learn with smaller steps"
         assignments = ("ppo.ent_coef=0.01",) if bonus == 0.0 else ()
-        if bonus is not None and bonus > MOST_ENTROPY_COEF:
+        if self.context.losses.large_bonus:
             # It is paid for exploring already, and so much that this may be what holds the return.
             advice, assignments = "learn with a smaller entropy bonus, or smaller steps", ("ppo.ent_coef=0.01",)
         return Explanation(
@@ -137,7 +138,11 @@ class Plateau(Rule):
         if entropy is not None and entropy >= AT_RANDOM and not same:
             cause += ": it still chooses as at random"
             advice = "learn with larger steps or a smaller entropy bonus"
-            assignments = ("ppo.ent_coef=0.01",) if bonus is not None and bonus > MOST_ENTROPY_COEF else ()
+            assignments = ()
+        large = self.context.losses.large_bonus
+        if large and not same and (entropy is None or entropy >= STILL_RANDOM):
+            cause += f"; {large}" if bonus is None else ""
+            advice, assignments = "learn with a smaller entropy bonus", ("ppo.ent_coef=0.01",)
         return Explanation(
             sentence=sentence,
             cause=cause,
