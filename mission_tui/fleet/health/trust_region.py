@@ -22,6 +22,8 @@ SMALLEST_CLIP, LARGEST_CLIP = 0.05, 0.5
 """A clip range annealed to nothing would make any KL infinite, and one that means "no clipping" every policy frozen."""
 USUAL_CLIP, WIDEST_CLIP = 0.2, 1.0
 """Published settings of PPO clip at 0.1 to 0.4; beyond 1 a probability may become 0 and nothing holds it."""
+NARROWEST_CLIP = 0.02
+"""A clip range that starts below it holds the policy where it is; one that decays to there is a schedule."""
 SAFE_TIMES = 4.0
 """The u beyond which an update has gone too far by any profile: 4 x the safe KL (health guide, section 2)."""
 HIGH_PRESSURE = 2.0
@@ -224,6 +226,17 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
         target = TARGET_RADII * radius_of(row, settings)
         return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
+
+
+def holds_all_back(scale: StepScale) -> tuple[str, str, tuple[str, ...]] | None:
+    """Cause, advice and assignments where the clip range has always been far narrower than any that is used."""
+    clip = scale.clip_range
+    if not 0.0 < clip < NARROWEST_CLIP:
+        return None
+    cause = (
+        f"a clip range of {clip:.2g} ends the learning of a transition once its probability has changed by {clip:.2%}"
+    )
+    return cause, "set a usual clip range", (f"ppo.clip_range={USUAL_CLIP:g}",)
 
 
 def _clips_nothing(settings: Settings, row: Row) -> float | None:

@@ -140,3 +140,12 @@ def test_shares_at_the_edge_of_numbers_are_survived(share: float, clip: float) -
     """What is next to nothing, or next to all, has a tail that a float does not hold."""
     start = row(1, {"clip_fraction": 0.1, "clip_range": 0.5})
     assert judged(ClipFraction, [start, row(2, {"clip_fraction": share, "clip_range": clip})]).changes == []
+
+
+def test_a_clip_range_that_nobody_sets_is_what_is_to_be_changed() -> None:
+    """Smaller steps would only be smaller; one that its schedule brings there clipped at a usual one before."""
+    words = judged(ClipFraction, rows(*[{"clip_fraction": 0.6, "clip_range": 0.001}] * 120)).words[-1]
+    assert words.cause.startswith("a clip range of 0.001 ends what a transition teaches")
+    assert (words.advice, words.advice_set) == ("set a usual clip range", ("ppo.clip_range=0.2",))
+    decays = rows(*({"clip_fraction": 0.9999, "clip_range": max(0.001, 0.2 - n / 100)} for n in range(120)))
+    assert "ppo.clip_range=0.2" not in judged(ClipFraction, decays).words[-1].advice_set

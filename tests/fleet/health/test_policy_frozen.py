@@ -369,3 +369,12 @@ def test_a_policy_that_moves_again_is_no_worse_for_it() -> None:
     solved += [row(n, DEAD | {"policy/entropy_ratio": 0.01, "ret": 8.0}) for n in range(40, 80)]
     moved = [row(n, LIVELY | {"policy/entropy_ratio": 0.3, "ret": 7.0}) for n in range(80, 89)]
     assert {severity for _, severity in judged(PolicyFrozen, solved + moved).changes} == {"info"}
+
+
+def test_a_clip_range_that_nobody_sets_holds_a_policy_still() -> None:
+    """What is clipped is not called unclipped, and larger steps are no remedy."""
+    lines = [row(n, {"approx_kl": 3e-6, "clip_fraction": 0.6, "clip_range": 0.001, "ret": 1.0}) for n in range(1, 60)]
+    words = judged(PolicyFrozen, lines, SHORT).words[-1]
+    assert "nothing clipped" not in words.sentence
+    assert words.cause.startswith("a clip range of 0.001 ends what a transition teaches")
+    assert words.advice_set == ("ppo.clip_range=0.2",)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import StepGravity, StepScale, smaller_update_advice
+from mission_tui.fleet.health.trust_region import StepGravity, StepScale, holds_all_back, smaller_update_advice
 from mission_tui.fleet.windows import Window
 
 TAG = "train/clip_fraction"
@@ -63,6 +63,8 @@ class ClipFraction(Rule):
         elif clip < NARROW:
             cause += f"; a clip range of {clip:.2g} is narrow, so small steps are clipped too"
         advice, assignments = smaller_update_advice(settings, row)
+        if (narrow := holds_all_back(self._scale)) is not None:
+            cause, advice, assignments = narrow
         return Explanation(
             sentence=f"more than {level:.0%} of the transitions were clipped in {watched.count} of {watched.looks} "
             f"updates, {row.metrics[TAG]:.0%} in the last",

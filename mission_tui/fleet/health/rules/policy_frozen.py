@@ -30,7 +30,16 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.trust_region import DECAYED, TARGET_RADII, RateCourse, far_too_high, radius_of, u_of
+from mission_tui.fleet.health.trust_region import (
+    DECAYED,
+    TARGET_RADII,
+    RateCourse,
+    StepScale,
+    far_too_high,
+    holds_all_back,
+    radius_of,
+    u_of,
+)
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.windows import Numbers, Window
@@ -74,6 +83,7 @@ class PolicyFrozen(Rule):
         self._rows = Window[Row](EVIDENCE)
         self._us = Numbers(limits.updates)
         self._rate = RateCourse(context.settings)
+        self._scale = StepScale.shared(context)
         self._learned_with = Quantiles()
         self._success = Success(context)
         self._course = Success.shared(context)
@@ -98,6 +108,7 @@ class PolicyFrozen(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Critical for a KL of nothing; else a warning for small ones while the return is flat and below its best."""
         u = u_of(row, self.context.settings)
+        self._scale.update(row)
         self._course.update(row)
         self._std = self._std or row.metrics.get("train/std", 0.0)
         self._entropy = self._entropy or max(0.0, -row.metrics.get("train/entropy_loss", 0.0))
@@ -124,7 +135,9 @@ class PolicyFrozen(Rule):
         dead, radius = self._dead.on, radius_of(row, settings)
         window = limits.critical_updates if dead else limits.updates
         since = row.update if self._since is None else self._since
-        cause, advice, assignments = cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
+        words = holds_all_back(self._scale)
+        words = words or cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
+        cause, advice, assignments = words
         if severity == "info":
             advice = f"nothing if the task is solved; otherwise {advice}"
         level = limits.u if self._still.on else limits.idle_u
@@ -250,8 +263,10 @@ class PolicyFrozen(Rule):
                 f"the policy hardly moves: KL below {limits.u:.2g} x the safe KL in {limits.updates} updates, "
                 f"{rounded(median)} x at the median{at}"
             )
+        # A KL far below the limit counts whatever was clipped.
+        nothing = "nothing clipped and " if all(row.metrics.get(CLIPPED) == 0.0 for row in self._rows) else ""
         return (
-            f"the policy hardly moves: nothing clipped and KL below {limits.idle_u:.2g} x the safe KL in "
+            f"the policy hardly moves: {nothing}KL below {limits.idle_u:.2g} x the safe KL in "
             f"{limits.updates} updates, {rounded(median)} x at the median{at}"
         )
 
