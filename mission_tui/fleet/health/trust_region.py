@@ -233,9 +233,7 @@ def holds_all_back(scale: StepScale) -> tuple[str, str, tuple[str, ...]] | None:
     clip = scale.clip_range
     if not 0.0 < clip < NARROWEST_CLIP:
         return None
-    cause = (
-        f"a clip range of {clip:.2g} ends the learning of a transition once its probability has changed by {clip:.2%}"
-    )
+    cause = f"a clip range of {clip:.2g} ends what a transition teaches once its probability has changed by {clip:.2%}"
     return cause, "set a usual clip range", (f"ppo.clip_range={USUAL_CLIP:g}",)
 
 
