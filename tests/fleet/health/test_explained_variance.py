@@ -82,6 +82,10 @@ def test_before_the_first_reward_there_is_nothing_to_explain() -> None:
     assert judged(ExplainedVariance, falling, LONG).changes == []
     stuck = [row(n, {"explained_variance": -0.2, "ret": 0.0, "value_loss": 1.0}) for n in range(1, 300)]
     assert judged(ExplainedVariance, stuck, LONG).changes == [(100, "warning")]
+    # A small network is near the only return that there is after one update, and its loss falls no further.
+    at_once = [row(n, {"explained_variance": -12.0, "ret": 0.0, "value_loss": 1e-6}) for n in range(2, 300)]
+    at_once.insert(0, row(1, {"explained_variance": -8.0, "ret": 0.0, "value_loss": 1e-3}))
+    assert judged(ExplainedVariance, at_once, LONG).changes == []
 
 
 def test_noise_alone_needs_no_explanation() -> None:

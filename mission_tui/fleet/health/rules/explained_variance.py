@@ -150,11 +150,11 @@ class ExplainedVariance(Rule):
             self._harmful.update(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
 
     def _learns(self, row: Row) -> bool:
-        """Whether the value loss is well below that of the first updates."""
+        """Whether the value loss is well below where it began: a small network is there within an update or two."""
         loss = row.metrics.get("train/value_loss", math.nan)
         if len(self._first_losses) < FLAT:
             self._first_losses.append(loss)
-        first = statistics.median(self._first_losses)
+        first = max((it for it in self._first_losses if math.isfinite(it)), default=math.nan)
         return not loss > LEARNED_SHARE * first
 
     def _could_explain(self) -> bool:
