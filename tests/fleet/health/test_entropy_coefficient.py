@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -138,3 +139,9 @@ def test_a_log_with_such_a_bonus_is_not_told_to_explore_more() -> None:
     assert said.advice.endswith("otherwise learn with a smaller entropy bonus (in your script: ent_coef 0.01)")
     assert "by train/loss ent_coef is at least 0.9" in said.cause
     assert "explore more" in findings(training(low, FLAT, coef=0.0), THEIRS)["plateau"].advice
+
+
+def test_a_rise_that_chance_may_have_made_is_none() -> None:
+    """As `plateau` says of it at the same time."""
+    sways = [3.0 + 1.5 * math.sin(2.0 * math.pi * n / 60) for n in range(UPDATES)]
+    assert "info" not in watch(EntropyCoefficient, training(RANDOM, sways), THEIRS).severities

@@ -107,7 +107,8 @@ class _Bonus:
         self._rows.append((row, share))
         self._random.update(over=share >= STILL_RANDOM, calm=share < STILL_RANDOM)
         done = success.solved or success.at_ceiling
-        fine = done or success.rises_now
+        # A rise that chance may have made is none.
+        fine = done or (success.rises_now and success.gained)
         self._poor.update(over=not fine, calm=fine)
         if not (self._context.losses.large_bonus and self._random.on and self._context.returns.warm):
             return None
