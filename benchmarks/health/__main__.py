@@ -288,7 +288,7 @@ one of `bipedal`, in a foreign log, got a critical.
 
 Since then `ent-coef` speaks of PPO's entropy bonus, and `clip-fraction`, `policy-frozen` and `explained-variance` were
 changed, by some fifty trainings on eight small worlds of their own that are in neither half. Of the tuning half no run
-came out otherwise."""
+came out otherwise. Before it was scored, `ent-coef` joined the rules that name the trouble of `ent-1` rightly."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

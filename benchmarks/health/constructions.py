@@ -132,6 +132,7 @@ class Construction:
 
 
 KL = ("kl-persistent", "kl-spike", "clip-fraction")
+BONUS = ("drawdown", "policy-std", "actions-at-bound", "ent-coef")
 COLLAPSE = ("entropy-collapse", "policy-std", "policy-frozen", "drawdown", "actions-at-bound")
 IDLE = ("stall", "outcomes")
 
@@ -404,7 +405,7 @@ _SCORING = (
         "ent-1",
         (TRACKING, LOCKS, NOISY_CARTPOLE),
         tamper.set_ppo(ent_coef=1.0),
-        rules=("drawdown", "policy-std", "actions-at-bound"),
+        rules=BONUS,
     ),
     *_worlds_turn("mismatch", (LOCKS,), tamper.blurs_the_update(1.0), onset=SOON, rules=("ratio",)),
     *_settings("gamma-0", (NOISY_CARTPOLE, SLIPPERY, CORRIDOR), MYOPIC, gamma=0.0),
@@ -462,7 +463,7 @@ _KNOWN_TROUBLES = (
         "ent-1",
         (CARTPOLE, PENDULUM, POINTING),
         tamper.set_ppo(ent_coef=1.0),
-        rules=("drawdown", "policy-std", "actions-at-bound"),
+        rules=BONUS,
     ),
     Construction("sde", PENDULUM, ppo=_GSDE, few=2),
     Construction("annealed", PENDULUM, ppo=_DECAY, few=2),
@@ -484,7 +485,7 @@ _NEW_TASKS = (
         "ent-1",
         (DOCKING, CATCH),
         tamper.set_ppo(ent_coef=1.0),
-        rules=("drawdown", "policy-std", "actions-at-bound"),
+        rules=BONUS,
     ),
     *_worlds_turn("obs-30", (CATCH, INVENTORY), tamper.observations_times(30.0), rules=WORLD),
     *_worlds_turn("reward-sign", (CATCH, DOCKING), tamper.rewards_times(-1.0), rules=LOST),
@@ -503,8 +504,6 @@ _MOVED = (
     *_settings("vf-0", (FROZEN_LAKE,), VALUES, vf_coef=0.0),
 )
 
-_WIDE_ACTIONS = ("drawdown", "policy-std", "actions-at-bound")
-
 
 def _noisy(
     discrete: tuple[Task, ...], continuous: tuple[Task, ...], signed: tuple[Task, ...]
@@ -518,7 +517,7 @@ def _noisy(
     yield from _settings("vf-0", tasks, VALUES, few=1, vf_coef=0.0)
     yield from _worlds_turn("lr-0", tasks, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
     yield from _worlds_turn("lr-300", tasks, tamper.set_ppo(300.0), few=1, rules=_TOO_LARGE)
-    yield from _worlds_turn("ent-1", continuous, tamper.set_ppo(ent_coef=1.0), rules=_WIDE_ACTIONS)
+    yield from _worlds_turn("ent-1", continuous, tamper.set_ppo(ent_coef=1.0), rules=BONUS)
     yield from _worlds_turn("reward-sign", signed, tamper.rewards_times(-1.0), few=1, rules=LOST)
 
 
@@ -637,7 +636,7 @@ def _troubles(tasks: tuple[Task, ...]) -> Iterator[Construction]:
 def _further_troubles(tasks: tuple[Task, ...], gaussian: tuple[Task, ...]) -> Iterator[Construction]:
     yield from _worlds_turn("lr-0", tasks, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
     yield from _worlds_turn("no-critic", tasks, tamper.loses_its_critic, few=1, onset=SOON, rules=VALUES)
-    yield from _worlds_turn("ent-1", gaussian, tamper.set_ppo(ent_coef=1.0), few=1, rules=_WIDE_ACTIONS)
+    yield from _worlds_turn("ent-1", gaussian, tamper.set_ppo(ent_coef=1.0), few=1, rules=BONUS)
     # The pendulums' episodes are told by their lengths, whatever is paid.
     by_length = (INVERTED_PENDULUM, DOUBLE_PENDULUM)
     yield from _worlds_turn("reward-sign", by_length, tamper.rewards_times(-1.0), few=1, rules=LOST)
@@ -676,7 +675,7 @@ def _seventh_troubles() -> Iterator[Construction]:
     yield from _settings("vf-0", _SEVENTH, VALUES, few=1, vf_coef=0.0)
     yield from _worlds_turn("lr-0", _SEVENTH, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
     yield from _worlds_turn("no-critic", _SEVENTH, tamper.loses_its_critic, few=1, onset=SOON, rules=VALUES)
-    yield from _worlds_turn("ent-1", _WALKING, tamper.set_ppo(ent_coef=1.0), few=1, rules=_WIDE_ACTIONS)
+    yield from _worlds_turn("ent-1", _WALKING, tamper.set_ppo(ent_coef=1.0), few=1, rules=BONUS)
     yield from _worlds_turn("reward-sign", by_something_else, tamper.rewards_times(-1.0), few=1, rules=LOST)
     yield from _worlds_turn(
         "reward-gone", by_something_else, tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")

@@ -173,7 +173,7 @@ def precision_line(scored: Sequence[Scored]) -> str:
 def by_rule(scored: Sequence[Scored]) -> str:
     """False incidents of each rule; of those that only inform, in which runs they did."""
     rows = []
-    for rule in sorted(FAULTS):
+    for rule in sorted(FAULTS.keys() | {it.rule for one in scored for it in one.alarms}):
         rate = false_rate(scored, BOTH, (rule,))
         said_of = [(one.case, it) for one in scored for it in one.alarms if it.rule == rule]
         true = sum(is_true(case, it) for case, it in said_of)

@@ -13,6 +13,7 @@ import pytest
 from mission_tui.cli import hosts
 from mission_tui.errors import EX_UNAVAILABLE, EX_USAGE
 from mission_tui.fleet.tuning.profile import HostProfile, task_of
+from mission_tui.ipc.hosts import Host
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.records.tuning_files import host_fingerprint, profile_path, versions_here, write_profile
@@ -143,7 +144,8 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(monkeypatch: pytest.Monkey
     """What a machine says on standard error beside a verb fills no memory, and comes as it is said."""
     pieces: list[str] = []
     monkeypatch.setattr(hosts, "write", lambda text, **_to: pieces.append(text))
-    code, said = hosts._run_aloud(["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exit 3"])
+    words = ["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exit 3"]
+    code, said = hosts._run_aloud(words, "gpu9", Host("gpu9", "gpu9"))
     assert code == 3
     assert (sum(map(len, pieces)), set(said)) == (300_000, {"x"})
     assert len(pieces) > 3

@@ -9,12 +9,12 @@ FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
     ("actions-at-bound", "ppo.policy_kwargs.log_std_init"): (0, 0, 3),
     ("drawdown", "ppo.gamma"): (1, 0, 1),
     ("drawdown", "ppo.target_kl"): (1, 0, 3),
+    ("ent-coef", "ppo.ent_coef"): (14, 0, 14),
     ("entropy-collapse", "ppo.ent_coef"): (1, 0, 6),
     ("entropy-collapse", "ppo.learning_rate"): (2, 1, 9),
-    ("explained-variance", "ppo.ent_coef"): (3, 0, 3),
     ("explained-variance", "ppo.gamma"): (34, 0, 34),
     ("explained-variance", "ppo.learning_rate"): (1, 0, 1),
-    ("explained-variance", "ppo.vf_coef"): (31, 1, 36),
+    ("explained-variance", "ppo.vf_coef"): (31, 1, 37),
     ("grad-norm", "env.normalize"): (5, 1, 9),
     ("kl-persistent", "ppo.gamma"): (1, 0, 1),
     ("kl-persistent", "ppo.learning_rate"): (60, 0, 60),
@@ -27,6 +27,5 @@ FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
     ("policy-std", "ppo.learning_rate"): (1, 0, 1),
     ("stall", "env.kwargs.shaping"): (0, 0, 8),
     ("value-loss", "env.normalize"): (3, 1, 5),
-    ("value-loss", "ppo.learning_rate"): (0, 0, 1),
 }
 """By rule and setting: sick trainings that followed it, as how many did better, worse, and in all."""
