@@ -96,7 +96,7 @@ def test_mistakes_are_named_and_change_nothing(quick: Shell) -> None:
         ("compare", "@last", "@last"): "takes two runs or more",
         ("compare", "@last", "first", "--metric", "train/nothing"): "they have rollout/ep_rew_mean",
         ("compare", "@last", "first", "--report", "/proc/report"): "cannot be made a folder",
-        ("clone", "@last", "--exact", "--set", "run.seed=1"): "leave out --set and --weights",
+        ("clone", "@last", "--exact", "--set", "run.seed=1"): "leave out --set, --timesteps, --duration and --weights",
         ("clone", "@last", "--yes"): "--yes belongs to --exact",
     }
     for words, said in mistakes.items():
