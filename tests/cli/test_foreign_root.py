@@ -255,7 +255,7 @@ def written(words: tuple[str, ...], folder: Path) -> bytes:
 def test_on_a_terminal_only_colours_of_our_own_are_written(words: tuple[str, ...], hostile: Path) -> None:
     """Rich draws the tables there, and draws what others wrote as text."""
     said = written(words, hostile)
-    assert len(said) > 20
+    assert b"end" in said or len(said) > 20
     assert [loud for loud in LOUD if loud in said] == []
     assert controls(said.decode().replace("\x1b", "").replace("\r\n", "\n")) <= {"\r"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.record import EventFile, Record
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import Lab
+from tests.waiting import until
 
 HANGS = "import os, time\nwhile not os.path.exists(os.environ['MISSION_TUI_RUN_DIR'] + '/go'): time.sleep(0.05)\n"
 REAL = "import sys; sys.path.insert(0, {stub!r}); import runpy; runpy.run_path({file!r}, run_name='__main__')\n"
@@ -102,6 +104,7 @@ def test_d11_a_writer_of_events_that_dies_costs_a_warning_and_nothing_else(
 ) -> None:
     """On a full disk the writer's thread dies: that is said once, later points are let go, and closing comes back."""
     pytest.importorskip("tensorboard")
+    before = set(threading.enumerate())
     with small_disk(tmp_path / "disk", 256 << 10) as disk:
         events = EventFile(disk, 1)
         fill(disk)
@@ -113,3 +116,5 @@ def test_d11_a_writer_of_events_that_dies_costs_a_warning_and_nothing_else(
         nowhere.write({"train/loss": 1.0}, 1)
         nowhere.close()
         assert "there are no TensorBoard events" in capsys.readouterr().err
+    # Its error is to come out here, and not in the next test.
+    until(lambda: set(threading.enumerate()) <= before, 10.0, "the writer's thread ends")
