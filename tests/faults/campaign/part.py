@@ -6,6 +6,7 @@ alone and a campaign that was killed goes on where it was.
 
 from __future__ import annotations
 
+import logging
 import random
 import tempfile
 from collections import Counter
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Part", "Run", "Tell", "Violation", "chance", "memory_folder", "violations_in"]
+__all__ = ["Part", "Run", "Tell", "Violation", "chance", "memory_folder", "quiet", "violations_in"]
 
 Violation = str
 """One sentence: which invariant failed, in which round, with what."""
@@ -43,6 +44,18 @@ class Part:
 def chance(seed: int, index: int) -> random.Random:
     """The source of everything random in round `index`."""
     return random.Random(f"{seed}:{index}")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings of what a simulation breaks on purpose; they come again afterwards, for other tests."""
+    log = logging.getLogger("mission_tui")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ down once more then, while runs are ended or end by themselves: that is shown be
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +48,7 @@ from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.settings import set_
 from mission_tui.supervisor.watching import surroundings
-from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
+from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder, quiet
 from tests.faults.parts.simulator import incarnate, mortal
 from tests.faults.remote import Engines, RemoteAttempt
 from tests.faults.simulated import NoGpu, NoProvenance, SupervisorKilledError, World
@@ -268,9 +267,8 @@ def histories(
     plant: Callable[[Engines], AbstractContextManager[object]] = as_it_is,
 ) -> Iterator[Violation]:
     """What `rounds` find. `plant` makes a mistake on purpose, for as long as its context lasts."""
-    logging.getLogger("mission_tui").setLevel(logging.CRITICAL)
     for index in rounds:
-        with memory_folder() as root:
+        with quiet(), memory_folder() as root:
             try:
                 found = list(_history(chance(seed, index), root, tell, plant))
             except (Exception, SupervisorKilledError) as error:  # noqa: BLE001 - any error is what is looked for

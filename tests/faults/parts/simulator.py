@@ -8,7 +8,6 @@ must agree.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import signal
 from collections import Counter
@@ -39,7 +38,7 @@ from mission_tui.supervisor.telemetry_handler import TelemetryHandler
 from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, stop
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
-from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
+from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder, quiet
 from tests.faults.simulated import NoGpu, NoProvenance, SupervisorKilledError, World
 from tests.faults.virtual_time import virtual_loop
 from tests.supervisor.conftest import stub_spec
@@ -128,9 +127,8 @@ class Life:
 
 
 def _run(rounds: Iterable[int], seed: int, tell: Tell) -> Iterator[Violation]:
-    logging.getLogger("mission_tui").setLevel(logging.CRITICAL)
     for index in rounds:
-        with memory_folder() as root:
+        with quiet(), memory_folder() as root:
             try:
                 found = list(_life(chance(seed, index), root, tell))
             except (Exception, SupervisorKilledError) as error:  # noqa: BLE001 - any error is what is looked for
