@@ -96,12 +96,12 @@ def _alike(answers: Sequence[Accepted | VerdictReply]) -> list[list[Accepted | V
 
     by_rest: dict[str, list[Accepted | VerdictReply]] = {}
     for answer in answers:
-        nobody = (
+        without_run = (
             structs.replace(answer, re=0, runs=())
             if isinstance(answer, Accepted)
             else structs.replace(answer, re=0, run="")
         )
-        by_rest.setdefault(repr(nobody), []).append(answer)
+        by_rest.setdefault(repr(without_run), []).append(answer)
     return list(by_rest.values())
 
 

@@ -24,7 +24,7 @@ from mission_tui.fleet.health.algorithms import (
     UNKNOWN,
     Algorithm,
     RecognizedAlgorithm,
-    is_of_nobody,
+    is_of_no_known_algorithm,
     other_called,
 )
 from mission_tui.fleet.health.judge import unfit
@@ -90,8 +90,8 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
     log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
-    if is_of_nobody(tags := _tags(log)):
-        words = f"{_of_nobody_in_words(tags)}: judged by {', '.join(OF_ANY)}"
+    if is_of_no_known_algorithm(tags := _tags(log)):
+        words = f"{_no_known_algorithm_in_words(tags)}: judged by {', '.join(OF_ANY)}"
         words = f"{words}{_anew_in_words(log)}{_unknown_steps_in_words(log)}{_unknown_return_in_words(log)}"
         return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
     if told is None or told.algorithm is None:
@@ -130,7 +130,7 @@ def _judged(
     return tuple((found | {finding.id: finding for finding in judge.findings if finding.state == "open"}).values())
 
 
-def _of_nobody_in_words(tags: Iterable[str]) -> str:
+def _no_known_algorithm_in_words(tags: Iterable[str]) -> str:
     """What a log is whose `tags` no algorithm of Stable-Baselines3 writes by itself."""
     named = sorted(tag for tag in tags if tag.startswith("train/"))
     more = ", ..." if len(named) > _NAMED else ""
@@ -153,7 +153,7 @@ def _unknown_return_in_words(log: TrainingLog) -> str:
     """That no row has a return, without which no finding means little."""
     if any(RETURN in row.metrics for row in log.updates_done):
         return ""
-    why = "" if is_of_nobody(_tags(log)) else ", because no episode ended or no Monitor was used"
+    why = "" if is_of_no_known_algorithm(_tags(log)) else ", because no episode ended or no Monitor was used"
     return f"; no row has {RETURN}{why}: most rules need it and say nothing"
 
 

@@ -175,6 +175,7 @@ def test_without_matplotlib_the_error_names_the_install_line(monkeypatch: pytest
 
 def test_no_matplotlibrc_of_the_working_folder_is_read(tmp_path: Path) -> None:
     """A stranger's might be a pipe that never says a word; the process of its own has imported nothing before."""
+    pytest.importorskip("matplotlib", reason="the extra `report` is not installed")
     os.mkfifo(tmp_path / "matplotlibrc")
     call = "from pathlib import Path; from mission_tui.cli.tables.comparison_figure import check_figure as it"
     words = [sys.executable, "-c", f"{call}; it(Path('figure.svg')); print(Path.cwd())"]

@@ -108,15 +108,14 @@ def harmed_from(finding: Finding, findings: Iterable[Finding]) -> int:
     """The first update of the finding's attempt whose checkpoint is no way back: that of its own trouble, or of another
     open finding that says that the policy was harmed before.
     """
-    others = (
-        it.suspect_from
-        for it in findings
-        if it.state == "open"
-        and it.attempt == finding.attempt
-        and (it.rule in OF_THE_POLICY if it.severity == "warning" else it.severity == "critical")
-        and it.rule not in NOT_OF_THE_POLICY
-    )
+    others = (it.suspect_from for it in findings if it.attempt == finding.attempt and harms_policy(it))
     return min((finding.suspect_from, *others))
+
+
+def harms_policy(finding: Finding) -> bool:
+    """Whether it is open and says that the policy is harmed, so that no checkpoint since it began is a way back."""
+    grave = finding.rule in OF_THE_POLICY if finding.severity == "warning" else finding.severity == "critical"
+    return finding.state == "open" and grave and finding.rule not in NOT_OF_THE_POLICY
 
 
 def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, ...]:

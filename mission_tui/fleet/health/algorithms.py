@@ -53,7 +53,7 @@ _OF_SB3 = TELLING | {
 }  # fmt: skip
 
 
-def is_of_nobody(tags: Collection[str]) -> bool:
+def is_of_no_known_algorithm(tags: Collection[str]) -> bool:
     """Whether `tags` are those of no algorithm of Stable-Baselines3: any trainer of nets writes `train/loss`."""
     return _OF_SB3.isdisjoint(tags)
 

@@ -40,7 +40,6 @@ class Hang(Rule):
         self._pauses: list[tuple[float, Break]] = []
         self._last_t: float | None = None
         self._last: Row | None = None
-        self._divided = False
 
     def began(self, t: float) -> None:
         """The attempt began to learn at unix time `t`."""
@@ -72,7 +71,7 @@ class Hang(Rule):
         late = self.silent(row.t)
         if row.t > 0.0:
             gap_s = row.t - self._last_t if self._last_t is not None else 0.0
-            self._divided = measured = row.rollout_s + row.update_s > 0.0
+            measured = row.rollout_s + row.update_s > 0.0
             self._rollouts.append(row.rollout_s if measured else max(0.0, gap_s))
             self._updates.append(row.update_s if measured else 0.0)
             self._touch(row.t)
@@ -140,7 +139,8 @@ class Hang(Rule):
         env = clean(self.context.settings.env_id, 80) or "the environment"
         rollout_s = statistics.median(self._rollouts) if self._rollouts else 0.0
         # Logs of others do not say how an update's time divides.
-        share = rollout_s / self._usual_s if self._usual_s and self._divided else None
+        divided = self._last is not None and self._last.rollout_s + self._last.update_s > 0.0
+        share = rollout_s / self._usual_s if self._usual_s and divided else None
         if share is None:
             return f"a step of {env} may block, or the machine is swapping or has no free core"
         if share < MOST:

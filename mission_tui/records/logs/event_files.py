@@ -36,8 +36,6 @@ EPISODES = 100
 """Episodes that `rollout/ep_rew_mean` is over, as in SB3; CleanRL writes each episode by itself."""
 
 HYPERPARAMETERS = "hyperparameters/text_summary"
-_NOT_PPO = " "
-"""No argument is called so."""
 _OF_ANY = frozenset(("env_id", "total_timesteps", "gamma"))
 
 _FRAME_BYTES = 16
@@ -66,23 +64,26 @@ def read_events(path: Path, files: Iterable[Path], *, to_import: bool = False) -
     """
     words: dict[str, str] = {}
     damage: list[str] = []
-    log = log_of_rows(path, event_rows(path, files, words, damage), damage)
-    if to_import and words.get(_NOT_PPO) is not None:
-        raise LogError(f"{path}: is a log of CleanRL, and not of its PPO: it can be judged, and not imported")
+    log = log_of_rows(path, event_rows(path, files, words, damage, to_import=to_import), damage)
     return replace(log, settings=replace(log.settings, **_argument_settings(words)))
 
 
-def event_rows(path: Path, files: Iterable[Path], words: dict[str, str], damage: list[str]) -> Iterable[TableRow]:
-    """The rows that `files` hold; what CleanRL says of its arguments is put into `words`. Raises `LogError`."""
+def event_rows(
+    path: Path, files: Iterable[Path], words: dict[str, str], damage: list[str], *, to_import: bool = False
+) -> Iterable[TableRow]:
+    """The rows that `files` hold; what CleanRL says of its arguments is put into `words`. Raises `LogError` as
+    `read_events` does.
+    """
     steps = [step for file in files for step in _steps(file, words, damage)]
     tags = {tag for step in steps for tag in step.values}
     if not tags.isdisjoint(CLEANRL):
         return _cleanrl_rows(steps)
     if RETURN in tags:
+        if to_import:
+            raise LogError(f"{path}: is a log of CleanRL, and not of its PPO: it can be judged, and not imported")
         # Its DQN, SAC and TD3 call losses by their own names, and `batch_size` a minibatch.
         for name in words.keys() - _OF_ANY:
             del words[name]
-        words[_NOT_PPO] = ""
         return _cleanrl_rows(steps)
     words.clear()
     if not any(tag.startswith(("rollout/", "train/")) for tag in tags):

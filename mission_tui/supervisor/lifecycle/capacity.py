@@ -7,7 +7,8 @@ machine with several GPUs an attempt's is written into its order; what a shell o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
@@ -58,7 +59,7 @@ def check_machine(
     freed = 0 if ending is None else _resident_bytes(ending)
     machine = core.machine.host.machine(gpu, len(gpus) if gpus else None, outstanding_ram(own) + kept - freed)
     live = [(run, run.spec) for run in _live_here(core) if run.spec is not None and run is not ending]
-    computing = [spec for run, spec in live if not core.store.run(run.id).journal.held and _begins(core, run, spec)]
+    computing = list(_computing(core, live))
     peaks = map(core.machine.peaks.of, specs)
     seen = [None if peak is None else peak.rss_bytes for peak in peaks]
     together = assess_combined(specs, machine, computing, [*ours, *foreign], waits=waits, seen=seen)
@@ -117,18 +118,20 @@ def _live_here(runs: Runs) -> list[LiveRun]:
     return [run for run in runs.live.values() if run.launcher.can.here]
 
 
-def _begins(core: Core, run: LiveRun, spec: Spec) -> bool:
-    """Whether it computes, or does once the machine has room: not whoever waits for its turn in its group, or for cores
-    that nobody uses.
+def _computing(core: Core, live: Iterable[tuple[LiveRun, Spec]]) -> Iterator[Spec]:
+    """Those of `live` that compute, or do once the machine has room: not what is held, nor what waits for its group or
+    for free cores.
     """
-    group, most = core.store.run(run.id).journal.group, spec.keep.limits.group_runs
-    if run.attempt or group is None:
-        return True
-    if most is None:
-        return False
-    members = [it for it in core.live.values() if core.store.run(it.id).journal.group == group]
-    waiting = [it for it in members if not it.attempt]
-    return waiting.index(run) < most - (len(members) - len(waiting))
+    alive = Counter(core.store.run(run.id).journal.group for run in core.live.values() if run.attempt)
+    for run, spec in live:
+        journal, most = core.store.run(run.id).journal, spec.keep.limits.group_runs
+        if journal.held:
+            continue
+        if not run.attempt and journal.group is not None:
+            if most is None or alive[journal.group] >= most:
+                continue
+            alive[journal.group] += 1
+        yield spec
 
 
 def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:

@@ -15,7 +15,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, stories
+from mission_tui.fleet.events.findings import harms_policy, stories
 from mission_tui.fleet.events.journal import Asked, ResumeChoices
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import Origin, diff_of
@@ -162,15 +162,15 @@ async def _harm(core: Core, run_id: str, request: Resume, plan: further_attempts
     """That the checkpoint is from after a critical finding began, and what would go back to before it: a sentence where
     nobody asked for that checkpoint, and the verdict does not say it already.
     """
-    if request.checkpoint is not None or any(change.name == "policy" for change in plan.verdict.changes):
+    told = any(change.name == "policy" for change in plan.verdict.changes)
+    if request.checkpoint is not None or request.check_only or told:
         return ()
     findings = tuple(core.store.run(run_id).journal.findings.values())
     harms = [
         it
         for it in stories(findings)
-        if it.state == "open"
+        if harms_policy(it)
         and it.severity == "critical"
-        and it.rule not in NOT_OF_THE_POLICY
         and it.attempt == plan.checkpoint.attempt
         and it.suspect_from <= plan.checkpoint.update
     ]
