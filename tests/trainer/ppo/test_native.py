@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from signal import SIGCHLD, SIGINT, SIGTERM, SIGUSR1
@@ -26,6 +27,7 @@ from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
 from mission_tui.trainer.ppo.policy_evaluator import evaluator_of
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch
+from tests.waiting import until
 
 FEATURES = 5
 SPACES: dict[str, spaces.Space[Any]] = {
@@ -172,22 +174,24 @@ def test_two_threads_say_what_one_does(library: Any, space: str) -> None:
             assert th.equal(ours, its)
 
 
+def second_threads() -> list[Path]:
+    """Those of this process, as `/proc` has them."""
+    return [it for it in Path("/proc/self/task").iterdir() if (it / "comm").read_text().strip() == "second thread"]
+
+
 def test_the_second_thread_takes_no_signal() -> None:
     """A stop is the trainer's own to hear."""
     if native.kernels() is None:
         pytest.skip("the kernels were not built here")
     learned_by(2, "one choice")
-    blocked = []
-    for task in Path("/proc/self/task").iterdir():
-        if (task / "comm").read_text().strip() == "second thread":
-            (line,) = (it for it in (task / "status").read_text().splitlines() if it.startswith("SigBlk"))
-            blocked.append(int(line.split()[1], 16))
-    (mask,) = blocked
+    (task,) = until(second_threads)
+    (line,) = (it for it in (task / "status").read_text().splitlines() if it.startswith("SigBlk"))
+    mask = int(line.split()[1], 16)
     assert all(mask >> (signal - 1) & 1 for signal in (SIGTERM, SIGINT, SIGUSR1, SIGCHLD))
 
 
 def test_a_fork_has_a_second_thread_of_its_own() -> None:
-    """That of the parent is not in it: nothing waits for one that is not there."""
+    """That of the parent is not in it; the numbers stay what they were."""
     if native.kernels() is None:
         pytest.skip("the kernels were not built here")
     wanted = learned_by(2, "one choice")
@@ -195,7 +199,10 @@ def test_a_fork_has_a_second_thread_of_its_own() -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # it is what is tested: a fork of a process with threads
         child = os.fork()
     if child == 0:
-        os._exit(0 if all(map(th.equal, learned_by(2, "one choice"), wanted)) else 1)
+        same = all(map(th.equal, learned_by(2, "one choice"), wanted))
+        with suppress(AssertionError):
+            until(second_threads, 5.0)
+        os._exit(0 if same and len(second_threads()) == 1 else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
