@@ -178,14 +178,16 @@ async def _harm(core: Core, run_id: str, request: Resume, plan: further_attempts
         return ()
     first = min(harms, key=lambda it: it.suspect_from)
     good = await asyncio.to_thread(last_good, core.run_dir(run_id), first, findings)
-    name, advice = core.name_of(run_id), " ".join(f"--set {word}" for word in first.advice_set)
-    if good is not None:
-        words = shlex.join(["mission-tui", "findings", name, "--apply", first.id])
-        other = f"`{words}` goes back to {good.name}{f' with {advice}' if advice else ''}"
-    else:
-        words = shlex.join(["mission-tui", "clone", name, *(w for it in first.advice_set for w in ("--set", it))])
-        other = f"no checkpoint from before is left; `{words}` begins anew"
-    return (f"{plan.checkpoint.name} is from after {first.rule} began (update {first.suspect_from:,}): {other}",)
+    name, since = core.name_of(run_id), f"{first.rule} since update {first.suspect_from:,}"
+    said = f"{plan.checkpoint.name} is harmed ({since})"
+    sets = [word for it in first.advice_set for word in ("--set", it)]
+    if good is None:
+        words = shlex.join(["mission-tui", "clone", name, *sets])
+        return (f"{said}, and none from before is left: `{words}` begins anew",)
+    advice = f" with {' '.join(sets)}" if sets else ""
+    words = shlex.join(["mission-tui", "findings", name, "--apply", first.id])
+    # What it is about comes first: a toast has room for two lines.
+    return (f"{said}: to go back to {good.name}{advice}, `{words}`",)
 
 
 def _carry_out(

@@ -98,15 +98,15 @@ def test_a_resume_from_harmed_weights_says_what_would_go_back(sim: SimulatedLab)
     assert isinstance(reply, Accepted)
     said = reply.warnings[0]
     command = f"`mission-tui findings {sim.view(run).name} --apply {finding}`"
-    assert f"{command} goes back to {good} with --set ppo.learning_rate=0.00015" in said
-    assert f"{reply.checkpoint} is from after nan began" in said
+    assert f": to go back to {good} with --set ppo.learning_rate=0.00015, {command}" in said
+    assert said.startswith(f"{reply.checkpoint} is harmed (nan since update ")
     assert said in reply.notes
     sim.wait(run, lambda view: view.attempt == 2)
     sim.act("stop", run)
     sim.ended(run)
     reply = sim.ask(lambda id_: Resume(id=id_, run=run, checkpoint=good, accept=True))
     assert isinstance(reply, Accepted)
-    assert not any("is from after" in it for it in reply.notes)
+    assert not any("is harmed" in it for it in reply.notes)
 
 
 def test_a_resume_from_harmed_weights_without_a_way_back_says_so(sim: SimulatedLab) -> None:
@@ -117,7 +117,7 @@ def test_a_resume_from_harmed_weights_without_a_way_back_says_so(sim: SimulatedL
     assert isinstance(reply, Accepted)
     said = reply.warnings[0]
     anew = f"`mission-tui clone {sim.view(run).name} --set ppo.learning_rate=0.00015` begins anew"
-    assert f"no checkpoint from before is left; {anew}" in said
+    assert f", and none from before is left: {anew}" in said
 
 
 @pytest.mark.slow
