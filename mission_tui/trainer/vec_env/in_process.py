@@ -38,31 +38,35 @@ class InlineVecEnv(DummyVecEnv):
 
     def __init__(self, env_fns: list[Callable[[], gymnasium.Env[Any, Any]]]) -> None:
         super().__init__(env_fns)
+        self._lanes = range(self.num_envs)
         self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
 
     def step_wait(self) -> VecEnvStepReturn:
+        """What `DummyVecEnv` does; an info that ends no episode is copied, but not deeply."""
         _check_number(self.actions, self.num_envs)
+        infos: list[dict[str, Any]] = []
+        buffers: Mapping[Any, NDArray[Any]] = self.buf_obs
+        observations, rewards, dones = buffers.get(None), self.buf_rews, self.buf_dones
         try:
-            infos = [self._step(lane, action) for lane, action in enumerate(self.actions)]
+            for lane, env, action in zip(self._lanes, self.envs, self.actions, strict=True):
+                observation, rewards[lane], terminated, truncated, info = env.step(action)
+                dones[lane] = ended = terminated or truncated
+                if ended:
+                    cut = truncated and not terminated
+                    info = deepcopy({**info, "TimeLimit.truncated": cut, "terminal_observation": observation})
+                    observation, self.reset_infos[lane] = env.reset()
+                else:
+                    info = {**info, "TimeLimit.truncated": False}
+                infos.append(info)
+                if observations is None:
+                    self._save_obs(lane, observation)
+                else:
+                    observations[lane] = observation
         except (Exception, SystemExit) as error:  # an environment is foreign code and may raise anything
             leave_fork(error)
             raise EnvError(f"an environment raised {raised_by(error)}") from error
         leave_fork()
-        return self._obs_from_buf(), self.buf_rews.copy(), self.buf_dones.copy(), infos
-
-    def _step(self, lane: int, action: Any) -> dict[str, Any]:
-        """What `DummyVecEnv` does with one environment; an info that ends no episode is copied, but not deeply."""
-        env = self.envs[lane]
-        observation, self.buf_rews[lane], terminated, truncated, info = env.step(action)
-        self.buf_dones[lane] = ended = terminated or truncated
-        if ended:
-            cut = truncated and not terminated
-            info = deepcopy({**info, "TimeLimit.truncated": cut, "terminal_observation": observation})
-            observation, self.reset_infos[lane] = env.reset()
-        else:
-            info = {**info, "TimeLimit.truncated": False}
-        self._save_obs(lane, observation)
-        return info
+        return self._obs_from_buf(), rewards.copy(), dones.copy(), infos
 
     def _obs_from_buf(self) -> VecEnvObs:
         # SB3 rebuilds a dictionary and looks at the space at every step, whatever the space.
