@@ -94,7 +94,8 @@ def parts_of(model: FastPPO, rounds: int) -> tuple[dict[str, list[float]], list[
         watch.watch(model._evaluator, name, "policy")
     assert model.env is not None
     watch.watch(model.env, "step", "environments")
-    watch.watch_each(model.rollout_buffer, "get", "minibatches")
+    for name in ("get", "orders"):
+        watch.watch_each(model.rollout_buffer, name, "minibatches")
     watch.watch(model, "_losses", "passes and loss")
     watch.watch(model, "_step", "gradient step")
     found: dict[str, list[float]] = {part: [] for part in PARTS}

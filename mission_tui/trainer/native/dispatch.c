@@ -9,7 +9,7 @@
     learned learn_actor_##set(const plan *, const minibatch *, const objective *, const losses *);               \
     double learn_critic_##set(const plan *, const minibatch *, const objective *);                               \
     float gradient_norm_##set(const adam *);                                                                     \
-    void descend_##set(const adam *, float, int64_t, int64_t);
+    void descend_##set(const adam *, float);
 
 DECLARED(base)
 #ifdef __x86_64__
@@ -119,29 +119,19 @@ void mission_tui_learn(const plan *p, const minibatch *batch, const objective *a
         learn_critic(&critic);
     double policy = actor.policy_loss / batch->rows, value = critic.squares / batch->rows;
     double entropy = -actor.entropy / batch->rows;
-    said->scalars[0] = (float)(policy + (double)aim->entropy * entropy + (double)aim->value * value);
-    said->scalars[1] = (float)policy;
-    said->scalars[2] = (float)value;
-    said->scalars[3] = (float)entropy;
+    said->numbers[0] = (float)policy;
+    said->numbers[1] = (float)value;
+    said->numbers[2] = (float)entropy;
+    said->numbers[3] = (float)(policy + (double)aim->entropy * entropy + (double)aim->value * value);
+    said->numbers[4] = (float)actor.beyond / batch->rows;
+    said->numbers[5] = (float)(actor.divergence / batch->rows);
+    said->numbers[6] = actor.farthest;
 }
 
-typedef struct {
-    const adam *step;
-    float norm;
-    int64_t from;
-} descent;
-
-static void descend_rest(void *of) {
-    const descent *it = of;
-    CHOSEN(descend, it->step, it->norm, it->from, it->step->size);
-}
-
-/* One step of Adam on clipped gradients; returns their norm before. */
+/* One step of Adam on clipped gradients; returns their norm before. Halves of the parameters on two threads are no
+   faster: those of the widest layers are stepped in less time than it takes to tell the other thread. */
 float mission_tui_descend(const adam *it) {
     float norm = CHOSEN(gradient_norm, it);
-    descent rest = {it, norm, it->size / (2 * LANE) * LANE};
-    int shared = it->threads > 1 && offer(descend_rest, &rest);
-    CHOSEN(descend, it, norm, 0, shared ? rest.from : it->size);
-    if (shared) take_back();
+    CHOSEN(descend, it, norm);
     return norm;
 }

@@ -153,6 +153,13 @@ static void take(const net *each, float *features, const float *observations, in
         memcpy(features + row * first->in_room, observations + row * first->in, sizeof(float) * first->in);
 }
 
+/* The same of the observations at `order`. */
+static void gather(const net *each, float *features, const float *observations, const int64_t *order, int64_t rows) {
+    const layer *first = &each->layers[0];
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(features + row * first->in_room, observations + order[row] * first->in, sizeof(float) * first->in);
+}
+
 /* The last layer's output for the block in `features`. */
 static const float *forward(const net *each, const float *features, int64_t rows) {
     const float *below = features;
@@ -319,11 +326,12 @@ typedef struct {
 
 static moments of_advantages(const minibatch *batch, const objective *aim) {
     if (!aim->normalized || batch->rows < 2) return (moments){0.0f, 1.0f};
+    const float *advantages = batch->of->advantages;
     double sum = 0.0, squares = 0.0;
-    for (int64_t row = 0; row < batch->rows; row++) sum += batch->advantages[row];
+    for (int64_t row = 0; row < batch->rows; row++) sum += advantages[batch->order[row]];
     double mean = sum / batch->rows;
     for (int64_t row = 0; row < batch->rows; row++) {
-        double off = batch->advantages[row] - mean;
+        double off = advantages[batch->order[row]] - mean;
         squares += off * off;
     }
     return (moments){(float)mean, (float)sqrt(squares / (batch->rows - 1)) + 1e-8f};
@@ -364,7 +372,8 @@ learned KERNELS(learn_actor)(const plan *p, const minibatch *batch, const object
     const layer *actor = &p->actor.layers[p->actor.depth - 1];
     float probabilities[BLOCK * actor->out_room], scales[p->actions];
     double entropies[p->actions], log_std_sums[p->actions];
-    learned sums = {0.0, 0.0};
+    learned sums = {0.0, 0.0, 0.0, 0, 0.0f};
+    const rollout *of = batch->of;
     moments advantage = of_advantages(batch, aim);
     float share = 1.0f / batch->rows, to_entropy = -aim->entropy / batch->rows;
     fill_scales(p, scales);
@@ -373,27 +382,31 @@ learned KERNELS(learn_actor)(const plan *p, const minibatch *batch, const object
     begin_sums(&p->actor);
     for (int64_t from = 0; from < batch->rows; from += BLOCK) {
         int64_t count = batch->rows - from < BLOCK ? batch->rows - from : BLOCK;
-        take(&p->actor, p->features, batch->observations + from * p->actor.layers[0].in, count);
+        gather(&p->actor, p->features, of->observations, batch->order + from, count);
         float *output = (float *)forward(&p->actor, p->features, count);
         if (p->head == CATEGORICAL) normalize(p, output, probabilities, count);
         memset(actor->slope, 0, sizeof(float) * count * actor->out_room);
         for (int64_t row = 0; row < count; row++) {
-            int64_t at = from + row;
+            int64_t at = batch->order[from + row];
             const float *z = output + row * actor->out_room;
-            float log_ratio = log_probability(p, z, scales, batch->actions, at) - batch->old_log_probs[at];
+            float log_ratio = log_probability(p, z, scales, of->actions, at) - of->old_log_probs[at];
             float ratio = expf(log_ratio), held = ratio;
             if (held < 1.0f - aim->clip) held = 1.0f - aim->clip;
             if (held > 1.0f + aim->clip) held = 1.0f + aim->clip;
-            float gain = (batch->advantages[at] - advantage.mean) / advantage.scale;
+            float gain = (of->advantages[at] - advantage.mean) / advantage.scale;
             float plain = gain * ratio, clipped = gain * held;
             float to_log_prob = plain > clipped ? 0.0f : -gain * share;
             /* An ulp outside the range both products may round to one number: then each has one half. */
             if (plain == clipped && ratio != held) to_log_prob *= 0.5f;
             to_log_prob *= ratio;
             sums.policy_loss -= plain > clipped ? clipped : plain;
-            said->log_ratios[at] = log_ratio;
+            said->log_ratios[from + row] = log_ratio;
+            float change = ratio - 1.0f, distance = fabsf(change);
+            sums.divergence += change - log_ratio;
+            sums.beyond += distance > aim->clip;
+            if (distance > sums.farthest || distance != distance) sums.farthest = distance; /* nan stays: none is more */
             sums.entropy += differentiate(p, z, probabilities + row * actor->out_room, scales,
-                                          actor->slope + row * actor->out_room, batch->actions, at, to_log_prob,
+                                          actor->slope + row * actor->out_room, of->actions, at, to_log_prob,
                                           to_entropy, entropies, log_std_sums);
         }
         backward(&p->actor, p->features, count);
@@ -410,23 +423,24 @@ double KERNELS(learn_critic)(const plan *p, const minibatch *batch, const object
     const layer *critic = &p->critic.layers[p->critic.depth - 1];
     float share = 1.0f / batch->rows;
     double squares = 0.0;
+    const rollout *of = batch->of;
     begin_sums(&p->critic);
     for (int64_t from = 0; from < batch->rows; from += BLOCK) {
         int64_t count = batch->rows - from < BLOCK ? batch->rows - from : BLOCK;
-        take(&p->critic, p->critic_features, batch->observations + from * p->critic.layers[0].in, count);
+        gather(&p->critic, p->critic_features, of->observations, batch->order + from, count);
         forward(&p->critic, p->critic_features, count);
         memset(critic->slope, 0, sizeof(float) * count * critic->out_room);
         for (int64_t row = 0; row < count; row++) {
-            int64_t at = from + row;
+            int64_t at = batch->order[from + row];
             float value = critic->output[row * critic->out_room], predicted = value, held_back = 0.0f;
             if (aim->clip_value >= 0.0f) {
-                float change = value - batch->old_values[at];
+                float change = value - of->old_values[at];
                 held_back = change < -aim->clip_value || change > aim->clip_value;
                 if (change < -aim->clip_value) change = -aim->clip_value;
                 if (change > aim->clip_value) change = aim->clip_value;
-                predicted = batch->old_values[at] + change;
+                predicted = of->old_values[at] + change;
             }
-            float off = predicted - batch->returns[at];
+            float off = predicted - of->returns[at];
             squares += (double)off * off;
             critic->slope[row * critic->out_room] = held_back ? 0.0f : 2.0f * aim->value * off * share;
         }
@@ -450,16 +464,15 @@ float KERNELS(gradient_norm)(const adam *it) {
     return (float)sqrt(squares);
 }
 
-/* A step of Adam for the parameters `from` to `until`, on gradients clipped by their `norm`. One of nan spoils every
-   parameter, as torch's. */
-void KERNELS(descend)(const adam *it, float norm, int64_t from, int64_t until) {
+/* A step of Adam on gradients clipped by their `norm`. One of nan spoils every parameter, as torch's. */
+void KERNELS(descend)(const adam *it, float norm) {
     float scale = it->max_norm / (norm + 1e-6f);
     if (scale > 1.0f) scale = 1.0f;
     const float beta2 = it->beta2, fresh1 = 1.0f - it->beta1, fresh2 = 1.0f - beta2, epsilon = it->epsilon;
     const float rate = it->rate / it->correction1, correction2 = it->correction2;
     float *restrict values = it->values, *restrict gradients = it->gradients;
     float *restrict firsts = it->first, *restrict seconds = it->second;
-    for (int64_t i = from; i < until; i++) {
+    for (int64_t i = 0; i < it->size; i++) {
         float gradient = gradients[i] * scale;
         float first = firsts[i] + fresh1 * (gradient - firsts[i]);
         float second = seconds[i] * beta2 + fresh2 * gradient * gradient;

@@ -44,9 +44,14 @@ typedef struct plan {
 } plan;
 
 typedef struct {
-    int64_t rows;
     const float *observations, *old_values, *old_log_probs, *advantages, *returns;
-    const void *actions; /* int64 for a categorical head, float for the others: (rows, actions) */
+    const void *actions; /* int64 for a categorical head, float for the others: (transitions, actions) */
+} rollout;
+
+typedef struct {
+    const rollout *of;
+    const int64_t *order; /* (rows,): the places of the transitions in the rollout */
+    int64_t rows;
 } minibatch;
 
 typedef struct {
@@ -56,20 +61,22 @@ typedef struct {
 } objective;
 
 typedef struct {
-    float *scalars;      /* loss, policy gradient loss, value loss, entropy loss */
+    float *numbers;      /* policy gradient loss, value loss, entropy loss, loss; of the ratios the share beyond the
+                            clip range, the mean of (ratio - 1) - log(ratio), and the largest distance from 1 */
     float *log_ratios;   /* (rows,) */
     float *head_entropy; /* (actions,): the mean over the rows */
 } losses;
 
 typedef struct {
-    double policy_loss, entropy; /* sums over the rows */
+    double policy_loss, entropy, divergence; /* sums over the rows */
+    int64_t beyond;
+    float farthest;
 } learned;
 
 typedef struct {
     float *values, *gradients, *first, *second;
     int64_t size;
     float max_norm, rate, beta1, beta2, epsilon, correction1, correction2;
-    int64_t threads;
 } adam;
 
 /* second_thread.c */

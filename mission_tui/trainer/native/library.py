@@ -71,16 +71,18 @@ class Plan(Structure):
     )
 
 
+class Rollout(Structure):
+    """Transitions, of which minibatches are made."""
+
+    _fields_ = tuple(
+        (name, c_void_p) for name in ("observations", "old_values", "old_log_probs", "advantages", "returns", "actions")
+    )
+
+
 class Minibatch(Structure):
     """Transitions to learn from."""
 
-    _fields_ = (
-        ("rows", c_int64),
-        *(
-            (name, c_void_p)
-            for name in ("observations", "old_values", "old_log_probs", "advantages", "returns", "actions")
-        ),
-    )
+    _fields_ = (("of", c_void_p), ("order", c_void_p), ("rows", c_int64))
 
 
 class Objective(Structure):
@@ -98,7 +100,7 @@ class Objective(Structure):
 class Losses(Structure):
     """Where the losses are written."""
 
-    _fields_ = (("scalars", c_void_p), ("log_ratios", c_void_p), ("head_entropy", c_void_p))
+    _fields_ = (("numbers", c_void_p), ("log_ratios", c_void_p), ("head_entropy", c_void_p))
 
 
 class Adam(Structure):
@@ -108,7 +110,6 @@ class Adam(Structure):
         *((name, c_void_p) for name in ("values", "gradients", "first", "second")),
         ("size", c_int64),
         *((name, c_float) for name in ("max_norm", "rate", "beta1", "beta2", "epsilon", "correction1", "correction2")),
-        ("threads", c_int64),
     )
 
 

@@ -72,7 +72,14 @@ class FastPPO(PPO):
 
     def _setup_model(self) -> None:
         self.rollout_buffer_class = ResidentBuffer
-        super()._setup_model()
+        threads = th.get_num_threads()
+        if self.rounding == "quick":
+            # An orthogonal matrix comes out otherwise on several threads: a seed would not begin as it does on one.
+            th.set_num_threads(1)
+        try:
+            super()._setup_model()
+        finally:
+            th.set_num_threads(threads)
         self.policy.optimizer = flattened(self.policy.optimizer)
         if self.precision == "bf16":
             _multiply_in_bf16(self.policy)
@@ -157,7 +164,7 @@ class FastPPO(PPO):
             chosen = self._evaluator.act(obs_tensor)
             if not asks_later:
                 values, log_probs = self.step_values(obs_tensor, chosen)
-            actions = chosen.cpu().numpy()
+            actions = chosen.numpy() if on_host else chosen.cpu().numpy()
             clipped_actions = self._for_env(actions)
             begun_s = clock()
             new_obs, rewards, dones, infos = env.step(clipped_actions)
@@ -166,7 +173,7 @@ class FastPPO(PPO):
             callback.update_locals(locals())
             if not callback.on_step():
                 return False
-            if ended := np.flatnonzero(dones).tolist():
+            if ended := dones.nonzero()[0].tolist():
                 # Monitor says nothing of episodes that go on.
                 self._update_info_buffer([infos[lane] for lane in ended], dones[ended])
                 rewards = self._with_time_limits(rewards, infos, ended)
@@ -223,6 +230,9 @@ class FastPPO(PPO):
         return th.as_tensor(observation, device=self.device)
 
     def _minibatches(self) -> Iterator[Any]:
+        if isinstance(self._evaluator, NativePolicy):
+            self._evaluator.learn_from(self.rollout_buffer.transitions())
+            return self.rollout_buffer.orders(self.batch_size)
         if self._graphed is None or (self._steps_whole and not (self.target_kl is None and self.lr_warmup.over)):
             return super()._minibatches()
         return self.rollout_buffer.orders(self.batch_size)
@@ -233,6 +243,9 @@ class FastPPO(PPO):
         return not isinstance(self._evaluator, StackedPolicy)
 
     def _losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        if isinstance(self._evaluator, NativePolicy):
+            objective = Objective(clip, self.ent_coef, self.vf_coef)
+            return self._evaluator.losses(batch, objective, normalized=self.normalize_advantage)
         if isinstance(batch, th.Tensor):
             assert self._graphed is not None
             terms = (clip, self._coefficients())
@@ -243,9 +256,8 @@ class FastPPO(PPO):
         return self._plain_losses(batch, clip)
 
     def _plain_losses(self, batch: Any, clip: ClipRanges) -> Losses:
+        assert not isinstance(self._evaluator, NativePolicy)
         objective = Objective(clip, self.ent_coef, self.vf_coef)
-        if isinstance(self._evaluator, NativePolicy):
-            return self._evaluator.losses(batch, objective, normalized=self.normalize_advantage)
         values, evaluation = self._evaluator.evaluate_actions(batch.observations, batch.actions)
         losses, self._loss_gradient = objective.of(batch, self._normalized(batch.advantages), values, evaluation)
         return losses

@@ -34,7 +34,8 @@ class Losses(NamedTuple):
 
     `log_ratio`, shape (batch,), is the change of every action's log-probability since the rollout; `heads`, shape
     (heads,), the mean entropy of each of several heads; `ceilings`, alike, the most that it could be where not every
-    action was allowed.
+    action was allowed. `numbers`, shape (7,), is what an update tells of a minibatch, in the order of `UpdateSignals`,
+    where it was computed on the way.
     """
 
     loss: th.Tensor
@@ -44,6 +45,7 @@ class Losses(NamedTuple):
     log_ratio: th.Tensor
     heads: th.Tensor | None
     ceilings: th.Tensor | None = None
+    numbers: th.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

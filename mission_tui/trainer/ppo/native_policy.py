@@ -22,6 +22,8 @@ from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation
 
 _WIDEST = 128
 """MKL multiplies wider layers as fast or faster, and on several cores."""
+_STEPS = 64
+"""For so many memory is taken at once."""
 _THREADS = 2
 """The actor is computed by one and the critic by the other: nothing is summed in another order than by one alone."""
 
@@ -41,7 +43,10 @@ class NativePolicy:
         critic: MlpStack,
         threads: int = 1,
     ) -> None:
-        self._library, self._optimizer, self._threads = library, optimizer, threads
+        self._library, self._optimizer = library, optimizer
+        self._step = native.Adam(*(part.data_ptr() for part in optimizer.vectors), optimizer.vectors[0].numel())
+        self._rollout = native.Rollout()
+        self._learned_from: tuple[th.Tensor, ...] = ()
         self._kept: list[Any] = []
         self._plan = native.Plan()
         self._discrete = not isinstance(policy.action_dist, distributions.DiagGaussianDistribution)
@@ -50,6 +55,7 @@ class NativePolicy:
         self._sizes = _sizes(policy.action_dist)
         self._actions = len(self._sizes) if self._discrete else outputs
         self._several = isinstance(policy.action_dist, distributions.MultiCategoricalDistribution)
+        self._one_head = th.empty(self._actions)
         plan = self._plan
         plan.head = native.CATEGORICAL if self._discrete else native.GAUSSIAN
         plan.choices, plan.actions = outputs, self._actions
@@ -65,8 +71,10 @@ class NativePolicy:
             self._kept.append(twin)
         self._at = byref(plan)
         self._log_probs: list[th.Tensor] = []
+        self._rows: list[tuple[th.Tensor, th.Tensor, int, int]] = []
+        self._lanes = 0
         self._noise: list[th.Tensor] = []
-        self._noises = th.empty(0)
+        self._noise_at = 0
 
     def _fill(self, net: Any, stack: MlpStack) -> int:
         """Describe `stack`; returns its outputs."""
@@ -105,31 +113,39 @@ class NativePolicy:
 
     def act(self, observation: Observation) -> th.Tensor:
         features = _flat(observation)
-        lanes = len(features)
-        if self._discrete:
-            actions = th.empty((lanes, self._actions) if self._several else lanes, dtype=th.int64)
-        else:
-            actions = th.empty((lanes, self._actions))
-        log_probs = th.empty(lanes)
-        self._library.mission_tui_act(
-            self._at, lanes, features.data_ptr(), self._draw(lanes), actions.data_ptr(), log_probs.data_ptr()
-        )
+        lanes = features.size(0)
+        if not self._rows or self._lanes != lanes:
+            self._make_room(lanes)
+        actions, log_probs, actions_at, log_probs_at = self._rows.pop()
+        self._library.mission_tui_act(self._at, lanes, features.data_ptr(), self._draw(), actions_at, log_probs_at)
         self._log_probs.append(log_probs)
         return actions
 
-    def _draw(self, lanes: int) -> int:
-        """Random numbers for `lanes` actions, drawn as SB3's distributions draw them."""
-        if not self._noise or len(self._noise[0]) != lanes:
-            widths = self._sizes if self._discrete else [self._actions]
-            self._noises = th.empty(lanes * sum(widths))
-            parts = th.split(self._noises, [lanes * width for width in widths])
-            self._noise = [part.view(lanes, -1) for part in parts]
+    def _make_room(self, lanes: int) -> None:
+        """Take memory for the actions of some steps, their log-probabilities and their random numbers, and note where
+        each lies: to ask torch at every step takes longer than the kernel.
+        """
+        width = [self._actions] if self._several or not self._discrete else []
+        actions = th.empty((_STEPS, lanes, *width), dtype=th.int64 if self._discrete else th.float32).unbind(0)
+        log_probs = th.empty(_STEPS, lanes).unbind(0)
+        pairs = zip(actions, log_probs, strict=True)
+        self._rows = [(chosen, said, chosen.data_ptr(), said.data_ptr()) for chosen, said in pairs]
+        if self._lanes == lanes:
+            return
+        self._lanes = lanes
+        widths = self._sizes if self._discrete else [self._actions]
+        noise = th.empty(lanes * sum(widths))
+        self._noise = [part.view(lanes, -1) for part in th.split(noise, [lanes * width for width in widths])]
+        self._noise_at = noise.data_ptr()
+
+    def _draw(self) -> int:
+        """Random numbers for the actions of all lanes, drawn as SB3's distributions draw them; where they lie."""
         for part in self._noise:
             if self._discrete:
                 part.exponential_(1.0)
             else:
                 part.normal_()
-        return self._noises.data_ptr()
+        return self._noise_at
 
     def last_values(self, observation: Observation, actions: th.Tensor) -> tuple[th.Tensor, th.Tensor]:
         return self._values(observation), self._log_probs[-1]
@@ -149,41 +165,41 @@ class NativePolicy:
         self._library.mission_tui_value(self._at, len(features), features.data_ptr(), values.data_ptr())
         return values
 
-    def losses(self, batch: Minibatch, objective: Objective, *, normalized: bool) -> Losses:
-        """What `Objective.of` says of a minibatch; every parameter's gradient is written as well."""
-        features = _flat(batch.observations)
-        rows = len(features)
-        scalars, log_ratios, heads = th.empty(4), th.empty(rows), th.empty(self._actions)
-        parts = (batch.old_values, batch.old_log_prob, batch.advantages, batch.returns, batch.actions)
+    def learn_from(self, transitions: Minibatch) -> None:
+        """Minibatches are of these from now on; all their arrays are of one length."""
+        features = _flat(transitions.observations)
+        parts = (features, *transitions[2:], transitions.actions)
         assert all(part.is_contiguous() for part in parts)
-        transitions = native.Minibatch(rows, features.data_ptr(), *(part.data_ptr() for part in parts))
+        self._rollout = native.Rollout(*(part.data_ptr() for part in parts))
+        self._learned_from = parts
+
+    def losses(self, order: th.Tensor, objective: Objective, *, normalized: bool) -> Losses:
+        """What `Objective.of` says of the transitions at `order`, shape (batch,), and what `UpdateSignals` makes of it;
+        every parameter's gradient is written as well.
+        """
+        rows = order.size(0)
+        numbers, log_ratios = th.empty(7), th.empty(rows)
+        heads = th.empty(self._actions) if self._several else self._one_head
+        batch = native.Minibatch(addressof(self._rollout), order.data_ptr(), rows)
         clip = objective.clip
         aim = native.Objective(
             clip.policy, -1.0 if clip.value is None else clip.value, objective.ent_coef, objective.vf_coef, normalized
         )
-        said = native.Losses(scalars.data_ptr(), log_ratios.data_ptr(), heads.data_ptr())
-        self._library.mission_tui_learn(self._at, byref(transitions), byref(aim), byref(said))
-        loss, policy_gradient, value, entropy = scalars.unbind(0)
-        return Losses(loss, policy_gradient, value, entropy, log_ratios, heads if self._several else None)
+        said = native.Losses(numbers.data_ptr(), log_ratios.data_ptr(), heads.data_ptr())
+        self._library.mission_tui_learn(self._at, byref(batch), byref(aim), byref(said))
+        policy_gradient, value, entropy, loss, *_ = numbers.unbind(0)
+        return Losses(
+            loss, policy_gradient, value, entropy, log_ratios, heads if self._several else None, numbers=numbers
+        )
 
     def descend(self, max_norm: float) -> th.Tensor:
         """Clip the gradients and step; returns their norm before."""
-        group, number = self._optimizer.param_groups[0], self._optimizer.count_step()
+        group, number, step = self._optimizer.param_groups[0], self._optimizer.count_step(), self._step
         beta1, beta2 = group["betas"]
-        vectors = self._optimizer.vectors
-        step = native.Adam(
-            *(vector.data_ptr() for vector in vectors),
-            vectors[0].numel(),
-            max_norm,
-            group["lr"],
-            beta1,
-            beta2,
-            group["eps"],
-            1 - beta1**number,
-            (1 - beta2**number) ** 0.5,
-            self._threads,
-        )
-        return th.tensor(self._library.mission_tui_descend(byref(step)))
+        step.max_norm, step.rate, step.epsilon = max_norm, group["lr"], group["eps"]
+        step.beta1, step.beta2 = beta1, beta2
+        step.correction1, step.correction2 = 1 - beta1**number, (1 - beta2**number) ** 0.5
+        return th.scalar_tensor(self._library.mission_tui_descend(byref(step)))
 
 
 def native_policy_of(
@@ -221,4 +237,6 @@ def _room(features: int) -> int:
 
 def _flat(observation: Observation) -> th.Tensor:
     assert isinstance(observation, th.Tensor)
+    if observation.dtype is th.float32 and observation.dim() == 2 and observation.is_contiguous():
+        return observation
     return observation.float().flatten(1).contiguous()

@@ -259,7 +259,8 @@ class RolloutWatch(BaseCallback):
         if self.others is not None:
             self.others.on_rollout_end()
 
-    def update_child_locals(self, locals_: dict[str, Any]) -> None:
-        """Pass on what a rollout knows."""
+    def update_locals(self, locals_: dict[str, Any]) -> None:
+        """Take what a rollout knows and pass it on; unlike SB3's callbacks, without copying all of it."""
+        self.locals = locals_
         if self.others is not None:
             self.others.update_locals(locals_)

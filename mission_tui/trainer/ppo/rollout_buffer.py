@@ -37,7 +37,7 @@ class _StepArray:
 
     def __init__(self, steps: int, lanes: int, shape: tuple[int, ...], dtype: th.dtype, device: th.device) -> None:
         self.tensor = th.zeros((steps, lanes, *shape), dtype=dtype, device=device)
-        self._rows = self.tensor.unbind(0)
+        self._rows, self._shape = self.tensor.unbind(0), (lanes, *shape)
         # One staging row is enough: before it is written again, the actions of its step have been read back.
         self._stage = (
             None if device.type == "cpu" else th.zeros((lanes, *shape), dtype=dtype, pin_memory=device.type == "cuda")
@@ -50,9 +50,9 @@ class _StepArray:
         if isinstance(values, th.Tensor):
             row.copy_(values.view(row.shape))
         elif self._stage is None:
-            self._array[step] = values.reshape(row.shape)
+            self._array[step] = values if values.shape == self._shape else values.reshape(self._shape)
         else:
-            self._array[...] = values.reshape(row.shape)
+            self._array[...] = values.reshape(self._shape)
             row.copy_(self._stage, non_blocking=True)
         return row
 
@@ -125,6 +125,10 @@ class ResidentBuffer(RolloutBuffer):
             return {name: part.tensor.flatten(0, 1) for name, part in self._observed.items()}, actions
         return self._observed.tensor.flatten(0, 1), actions
 
+    def transitions(self) -> Minibatch:
+        """All of them, step by step."""
+        return Minibatch(*self.observations_and_actions(), *self._scalars.flatten(1).unbind(0))
+
     def add_values(self, values: th.Tensor, log_probs: th.Tensor) -> None:
         """Keep what the policy thought of `observations_and_actions`, each of shape (steps * lanes,)."""
         self._scalars[0].copy_(values.view(self._scalars[0].shape))
@@ -168,7 +172,7 @@ class ResidentBuffer(RolloutBuffer):
             yield Minibatch(self._observations(order[chosen]), actions[chosen], *scalars[:, chosen].unbind(0))
 
     def orders(self, batch_size: int) -> Iterator[th.Tensor]:
-        """The places of the transitions of each minibatch that `get` would yield, for `gathered`."""
+        """The places, among all `transitions`, of those of each minibatch that `get` would yield."""
         total = self.buffer_size * self.n_envs
         order = th.from_numpy(self._places[np.random.permutation(total)]).to(self.device)
         for start in range(0, total, batch_size):

@@ -188,6 +188,8 @@ class UpdateSignals:
     @cached_property
     def _table(self) -> NDArray[np.float64]:
         """One row per minibatch; the first look at it ends the gathering."""
+        if numbers := [losses.numbers for losses in self._minibatches if losses.numbers is not None]:
+            return np.asarray(th.stack(numbers).double().numpy())
         scalars = [th.stack([getattr(losses, name) for losses in self._minibatches]) for name in self._SCALARS]
         return np.asarray(th.stack([*scalars, *self._of_ratios()], dim=1).double().cpu().numpy())
 
@@ -250,7 +252,7 @@ def _spread(policy: Any) -> dict[str, float]:
 def check_rewards(rewards: NDArray[np.floating[Any]]) -> None:
     """Raise `NonFiniteEnvError` naming the first environment whose reward is nan or infinite."""
     finite = np.isfinite(rewards)
-    if not finite.all():
+    if 0 in finite.tobytes():  # asked at every step, and twice as fast as `all`
         lane = int(np.flatnonzero(~finite)[0])
         raise NonFiniteEnvError(f"the reward of environment {lane} became {rewards[lane]}")
 

@@ -22,11 +22,12 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from mission_tui.errors import PresetError
 from mission_tui.trainer.native import library as native
 from mission_tui.trainer.native.build import SOURCES, compile_kernels
-from mission_tui.trainer.ppo.losses import ClipRanges, Objective
+from mission_tui.trainer.ppo.losses import ClipRanges, Losses, Objective
 from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
 from mission_tui.trainer.ppo.policy_evaluator import evaluator_of
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch
+from mission_tui.trainer.ppo.signals import UpdateSignals
 from tests.waiting import until
 
 FEATURES = 5
@@ -88,6 +89,12 @@ def transitions(theirs: Any, rows: int) -> Minibatch:
     )
 
 
+def losses_of(mine: NativePolicy, batch: Minibatch, objective: Objective, *, normalized: bool) -> Losses:
+    """Of all transitions in `batch`, in their order."""
+    mine.learn_from(batch)
+    return mine.losses(th.arange(len(batch.actions)), objective, normalized=normalized)
+
+
 @pytest.mark.parametrize("rows", [1, 97, 256])
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("space", SPACES)
@@ -101,7 +108,7 @@ def test_losses_and_gradients_are_those_of_torch(library: Any, space: str, net: 
         (Objective(ClipRanges(0.2, None), 0.0, 0.5), True),
         (Objective(ClipRanges(0.1, 0.3), 0.02, 0.7), False),
     ):
-        said = mine.losses(batch, objective, normalized=normalized)
+        said = losses_of(mine, batch, objective, normalized=normalized)
         by_kernels = optimizer.vectors[1].clone()
         optimizer.zero_grad()
         advantages = batch.advantages
@@ -114,6 +121,24 @@ def test_losses_and_gradients_are_those_of_torch(library: Any, space: str, net: 
         th.testing.assert_close(by_kernels, optimizer.vectors[1], rtol=1e-4, atol=1e-5 * largest)
         for name in ("loss", "policy_gradient", "value", "entropy", "log_ratio", "heads"):
             th.testing.assert_close(getattr(said, name), getattr(wanted, name), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_what_an_update_tells_of_a_minibatch_is_that_of_torch(library: Any, spoilt: bool) -> None:
+    """Losses and what is made of the ratios; one that is nan is not overlooked."""
+    mine, theirs, _ = both(SPACES["several choices"], {})
+    batch, order = transitions(theirs, 200), th.randperm(200)[:150]
+    if spoilt:
+        batch.old_log_prob[order[70]] = th.nan
+    mine.learn_from(batch)
+    told, wanted = UpdateSignals(150, 150, 0.2), UpdateSignals(150, 150, 0.2)
+    losses = mine.losses(order, Objective(ClipRanges(0.2, None), 0.01, 0.5), normalized=True)
+    assert losses.numbers is not None
+    told.add(losses)
+    wanted.add(losses._replace(numbers=None))
+    np.testing.assert_allclose(told._table, wanted._table, rtol=1e-5, atol=1e-6)
+    assert np.isnan(told._column("ratio_error")[0]) == spoilt
+    assert spoilt or told._column("clip_fraction")[0] > 0.0
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -136,10 +161,10 @@ def test_what_is_said_of_a_row_does_not_depend_on_its_neighbours(library: Any) -
     """Bit for bit: so the ratio of the first minibatch is one."""
     mine, theirs, _ = both(SPACES["several choices"], {})
     batch = transitions(theirs, 150)
-    together = mine.losses(batch, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False).log_ratio
+    together = losses_of(mine, batch, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False).log_ratio
     for row in (0, 63, 64, 149):
         alone = Minibatch(*(part[row : row + 1].contiguous() for part in batch if isinstance(part, th.Tensor)))
-        said = mine.losses(alone, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False)
+        said = losses_of(mine, alone, Objective(ClipRanges(0.2, None), 0.0, 0.5), normalized=False)
         assert th.equal(said.log_ratio, together[row : row + 1])
         values = mine.predict_values(batch.observations)
         assert th.equal(mine.predict_values(alone.observations), values[row : row + 1])
@@ -155,7 +180,7 @@ def learned_by(threads: int, space: str) -> list[th.Tensor]:
     assert isinstance(optimizer, FlatAdam)
     found = []
     for rows in (300, 512):
-        said = mine.losses(transitions(theirs, rows), Objective(ClipRanges(0.1, 0.3), 0.02, 0.7), normalized=True)
+        said = losses_of(mine, transitions(theirs, rows), Objective(ClipRanges(0.1, 0.3), 0.02, 0.7), normalized=True)
         norm = mine.descend(0.5)
         found += [*said[:5], norm, *(vector.clone() for vector in optimizer.vectors)]
     mine.reset()
@@ -247,7 +272,7 @@ def test_what_is_not_a_number_is_not_hidden(library: Any, bad: str) -> None:
     mine, theirs, _ = both(SPACES["several choices"], {})
     batch = transitions(theirs, 64)
     getattr(batch, bad)[5] = float("nan")
-    said = mine.losses(batch, Objective(ClipRanges(0.2, None), 0.01, 0.5), normalized=True)
+    said = losses_of(mine, batch, Objective(ClipRanges(0.2, None), 0.01, 0.5), normalized=True)
     assert th.isnan(said.loss)
 
 
