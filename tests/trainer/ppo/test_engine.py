@@ -13,7 +13,6 @@ import torch as th
 from mission_tui.trainer.state.model_state import Tensors
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with, stop_in
 
-
 LEARNED = """
 import sys
 from hashlib import sha256
