@@ -24,6 +24,7 @@ from mission_tui.fleet.specs.spec import (
     RunSpec,
     SlurmSpec,
 )
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.tui.actions import ACTIONS, key_label
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,15 @@ def test_the_readme_shows_every_preset() -> None:
     names = {path.stem for path in (ROOT / "presets").glob("*.toml")}
     assert {name for name in names if f"`{name}`" not in readme} == set()
     assert len(names) >= 12
+
+
+def test_the_readme_counts_the_health_rules() -> None:
+    """The sentence that says how many there are has a new one counted."""
+    ones = ("", "-one", "-two", "-three", "-four", "-five", "-six", "-seven", "-eight", "-nine")
+    words = [ten + one for ten in ("twenty", "thirty", "forty") for one in ones]
+    said = re.search(r"^([\w-]+) rules watch every run", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert said is not None
+    assert 20 + words.index(said[1].lower()) == len(msgspec.structs.fields(Limits))
 
 
 def test_shipped_presets_have_keys_of_their_own() -> None:
