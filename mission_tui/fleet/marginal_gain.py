@@ -25,7 +25,7 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain, gain_verdict
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import other_settings
-from mission_tui.fleet.statistics.distributions import t_quantile
+from mission_tui.fleet.statistics.intervals import t_quantile
 
 WARM_S = 5.0
 """The first update of an attempt, and what follows so soon, fills caches and starts threads: it is not timed."""

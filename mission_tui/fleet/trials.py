@@ -29,8 +29,7 @@ from mission_tui.fleet.events.outcome import OVER, Failed, Finished, Outcome, Ru
 from mission_tui.fleet.events.trials import ARMS, Arm, TrialPair, TrialPlan, TrialVerdict, TrialWord
 from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec, rollout_size
 from mission_tui.fleet.specs.thresholds import HealthKeep
-from mission_tui.fleet.statistics.distributions import t_quantile
-from mission_tui.fleet.statistics.intervals import LEVEL, student_interval
+from mission_tui.fleet.statistics.intervals import LEVEL, student_interval, t_quantile
 
 LEAST_PAIRS = 3
 """Two that agree by chance are too likely: one time in eight where a run either learns or does not."""

@@ -21,7 +21,7 @@ from mission_tui.fleet.search.space import Parameter, trial_words
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.present.searches import confirmation_words, progress_words
+from mission_tui.present.comparisons import confirmation_words, progress_words
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir

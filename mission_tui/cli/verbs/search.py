@@ -292,7 +292,7 @@ def _result(driver: RunView) -> SearchResult | None:
 
 def _wait(session: Session, driver: RunView, *, as_json: bool) -> int:
     """Say how far it is on stderr until it is over, then what came of it."""
-    from mission_tui.present.searches import progress_words
+    from mission_tui.present.comparisons import progress_words
 
     told = ""
 
@@ -331,7 +331,7 @@ def _write_search(driver: RunView, result: SearchResult) -> None:
     """The table, then a sentence each for progress, importance, the fresh seeds, and what keeps the winner."""
     from mission_tui.cli.tables.table import Table
     from mission_tui.fleet.search.result import ranked_trials
-    from mission_tui.present import searches
+    from mission_tui.present import comparisons
     from mission_tui.present.numbers import DASH
 
     shown = [key.rpartition(".")[2] for key in result.keys]
@@ -340,19 +340,19 @@ def _write_search(driver: RunView, result: SearchResult) -> None:
     table = Table(("trial", "state", *names, result.metric), numbers)
     for trial in ranked_trials(result):
         settings = (trial.settings.get(key, DASH) for key in result.keys)
-        table.add(str(trial.number), searches.state_word(trial), *settings, searches.value_word(trial.value))
+        table.add(str(trial.number), comparisons.state_word(trial), *settings, comparisons.value_word(trial.value))
     table.write(sys.stdout)
     failed = next((trial for trial in reversed(result.trials) if trial.state == "failed"), None)
     if failed is not None:
         write(f"trial {failed.number} failed: {failed.why}")
-    for sentence in (searches.progress_words(result), searches.importance_words(result)):
+    for sentence in (comparisons.progress_words(result), comparisons.importance_words(result)):
         if sentence:
             write(sentence)
     if result.confirmation is not None:
-        write(Styled(searches.confirmation_words(result.confirmation), bold=result.ended))
+        write(Styled(comparisons.confirmation_words(result.confirmation), bold=result.ended))
     if not result.ended and driver.state == "ended":
         write(f"it is not over: `mission-tui search --continue {result.group}` goes on")
-    elif result.ended and (saved := searches.save_words(result)):
+    elif result.ended and (saved := comparisons.save_words(result)):
         write(saved)
 
 
@@ -360,13 +360,13 @@ def _search_facts(driver: RunView, result: SearchResult | None) -> dict[str, Any
     """Every name of it there; what is not known yet is null."""
     from msgspec import to_builtins
 
-    from mission_tui.present import searches
+    from mission_tui.present import comparisons
 
     facts: dict[str, Any] = {"driver": {"id": driver.id, "name": driver.name, "state": driver.state}}
     if result is None:
         return facts | {"group": driver.group, "search": None}
-    said = None if result.confirmation is None else searches.confirmation_words(result.confirmation)
+    said = None if result.confirmation is None else comparisons.confirmation_words(result.confirmation)
     return facts | {
         "group": result.group,
-        "search": to_builtins(result) | {"sentence": searches.progress_words(result), "confirmation_sentence": said},
+        "search": to_builtins(result) | {"sentence": comparisons.progress_words(result), "confirmation_sentence": said},
     }

@@ -20,7 +20,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from mission_tui.fleet.statistics.distributions import t_quantile
+from mission_tui.fleet.statistics.intervals import t_quantile
 
 Word = Literal["faster", "same", "slower"]
 

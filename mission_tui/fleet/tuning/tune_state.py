@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
-from mission_tui.fleet.statistics.distributions import studentized_range_quantile
+from mission_tui.fleet.statistics.intervals import studentized_range_quantile
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.record import Knob, ProbeDone, Resolved, TuneBegun, in_order
 

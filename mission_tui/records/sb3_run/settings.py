@@ -22,8 +22,7 @@ from mission_tui.fleet.specs.spec import PpoSpec, Schedule
 from mission_tui.records.logs.log import recognize_in_rows, settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
-from mission_tui.records.sb3_run.other_algorithms import algorithm_in, check_same
-from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip, unopened
+from mission_tui.records.sb3_run.zip_file import algorithm_in, check_same, settings_of_zip, tables_of_zip, unopened
 from mission_tui.records.sb3_run.zoo_settings import (
     YamlError,
     arguments_table,

@@ -22,8 +22,15 @@ import torch as th
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import GradientSpec, OtherAlgorithm
-from mission_tui.records.sb3_run.other_algorithms import OPTIMIZERS, algorithm_in
-from mission_tui.records.sb3_run.zip_file import DATA_BYTES, activation_of, checked_members, opened_zip, read_data
+from mission_tui.records.sb3_run.zip_file import (
+    DATA_BYTES,
+    OPTIMIZERS,
+    activation_of,
+    algorithm_in,
+    checked_members,
+    opened_zip,
+    read_data,
+)
 from mission_tui.trainer.state.model_state import Tensors
 
 _POLICY, _OPTIMIZER = "policy.pth", "policy.optimizer.pth"

@@ -36,9 +36,8 @@ from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.empty_state import empty_state
 from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.ended_runs import EndedCourses, SweepResults
 from mission_tui.tui.state.fleet_view_state import FleetViewState
-from mission_tui.tui.state.run_data import RunData, RunDataLoader, beside_pace_s
+from mission_tui.tui.state.run_data import EndedCourses, RunData, RunDataLoader, SweepResults, beside_pace_s
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer

@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from mission_tui.fleet.compare import Comparison, letter, value_word
 from mission_tui.fleet.search.result import SearchResult, SearchTrial, ranked_trials
-from mission_tui.present import numbers, searches
+from mission_tui.present import comparisons, numbers
 from mission_tui.present.comparisons import has_seeds, probability, standing
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import COHORT_HUES
@@ -111,11 +111,11 @@ _STYLES: dict[str, Style] = {"finished": colours.INK, "running": colours.LIVE, "
 
 def search_table(result: SearchResult, width: int) -> list[Strip]:
     """The sentences first, then a line for each trial, best first."""
-    said = [(searches.progress_words(result), colours.BOLD), (searches.importance_words(result), colours.QUIET)]
+    said = [(comparisons.progress_words(result), colours.BOLD), (comparisons.importance_words(result), colours.QUIET)]
     if result.confirmation is not None:
-        said.insert(1, (searches.confirmation_words(result.confirmation), colours.INK))
+        said.insert(1, (comparisons.confirmation_words(result.confirmation), colours.INK))
     if result.ended:
-        said.append((searches.save_words(result), colours.QUIET))
+        said.append((comparisons.save_words(result), colours.QUIET))
     strips = [line([(f" {text}", style)], width) for words_, style in said for text in wrap(words_, width - 2)]
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(3 + len(result.keys)):
@@ -134,7 +134,7 @@ def _cells(result: SearchResult, trial: SearchTrial) -> list[tuple[str, Style]]:
     best = colours.GOOD if trial.number == result.best else style
     return [
         (f" {trial.number}", style),
-        (searches.state_word(trial), style),
-        (searches.value_word(trial.value), best),
+        (comparisons.state_word(trial), style),
+        (comparisons.value_word(trial.value), best),
         *((trial.settings.get(key, numbers.DASH), style) for key in result.keys),
     ]

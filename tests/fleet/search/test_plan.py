@@ -20,7 +20,7 @@ from mission_tui.fleet.search.plan import (
 from mission_tui.fleet.search.result import SearchResult, SearchTrial, best_of, confirmed, ranked_trials
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec, is_driver
-from mission_tui.present.searches import confirmation_words, importance_words, progress_words, save_words
+from mission_tui.present.comparisons import confirmation_words, importance_words, progress_words, save_words
 from mission_tui.records.runs.spec_file import parse_spec, spec_document
 
 CART = Spec(preset="cart", env=EnvSpec(id="CartPole-v1"), run=RunSpec(total_timesteps=1000, seed=7))

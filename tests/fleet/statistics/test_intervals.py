@@ -7,7 +7,6 @@ import random
 import pytest
 
 from benchmarks.calibration import Shape, covered, falsely_behind, found_behind, iqm_interval, mean_interval
-from mission_tui.fleet.statistics.distributions import studentized_range_quantile, t_quantile
 from mission_tui.fleet.statistics.intervals import (
     behind_best,
     difference,
@@ -15,6 +14,8 @@ from mission_tui.fleet.statistics.intervals import (
     iqm_estimate,
     mean_estimate,
     probability_of_improvement,
+    studentized_range_quantile,
+    t_quantile,
 )
 
 NORMAL = Shape("normal", lambda dice: dice.gauss(0.0, 1.0), 0.0, 0.0, 1.0)
