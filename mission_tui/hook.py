@@ -29,7 +29,7 @@ def main(words: Sequence[str]) -> None:
     if len(words) <= named or (words[0].startswith("-") and not named):
         print(USAGE, file=sys.stderr)  # noqa: T201 - a program of its own
         raise SystemExit(2)
-    _know_ourselves()
+    _make_package_importable()
     sys.meta_path.insert(0, _Finder())
     sys.argv = list(words[named:])
     if not getattr(sys.flags, "safe_path", False):
@@ -95,7 +95,7 @@ class _Loader(importlib.abc.Loader):
         attach(module.BaseAlgorithm)
 
 
-def _know_ourselves() -> None:
+def _make_package_importable() -> None:
     """Make `mission_tui.report` importable where this file was named and the package is not installed."""
     if "mission_tui" in sys.modules:
         return

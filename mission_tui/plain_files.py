@@ -28,7 +28,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 _LARGE_BYTES = 64 << 20
-_HOLLOW = 256
+_SPARSE = 256
 _GROWN_BYTES = 1 << 16
 _GETVERSION = 0x80087601 if sys.maxsize > 1 << 32 else 0x80047601
 """FS_IOC_GETVERSION of linux/fs.h: the generation of an inode, which changes when its number is given away again."""
@@ -187,13 +187,13 @@ def _given(path: Path | str) -> tuple[int, os.stat_result]:
 
 def _open_there(path: Path | str) -> int:
     descriptor = _open(os.fspath(path), os.O_RDWR)
-    _checked(descriptor, path, hollow=True)
+    _checked(descriptor, path, sparse_ok=True)
     return descriptor
 
 
 def _owned(path: Path | str, flags: int) -> int:
     descriptor = _open(os.fspath(path), flags)
-    facts = _checked(descriptor, path, hollow=True)
+    facts = _checked(descriptor, path, sparse_ok=True)
     if facts.st_nlink > 1:
         os.close(descriptor)
         raise OSError(
@@ -268,7 +268,7 @@ def _named(error: OSError, path: str) -> OSError:
     return OSError(error.errno, error.strerror, path)
 
 
-def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, hollow: bool = False) -> os.stat_result:
+def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, sparse_ok: bool = False) -> os.stat_result:
     """What was opened; closed again where it may not be used."""
     facts, me = os.fstat(descriptor), os.geteuid()
     number, against = 0, ""
@@ -276,7 +276,7 @@ def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, hollo
         number, against = errno.EINVAL, "not a regular file"
     elif not anybodys and facts.st_uid not in (me, 0) and me != 0 and facts.st_uid != _owner_of_folder(path):
         number, against = errno.EPERM, f"it belongs to user {facts.st_uid}"
-    elif not hollow and facts.st_size > _LARGE_BYTES and _is_hollow(descriptor, facts):
+    elif not sparse_ok and facts.st_size > _LARGE_BYTES and _is_sparse(descriptor, facts):
         number, against = errno.EFBIG, f"it has {facts.st_size:,} bytes, and nearly all of them are holes"
     if against:
         os.close(descriptor)
@@ -284,12 +284,12 @@ def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, hollo
     return facts
 
 
-def _is_hollow(descriptor: int, facts: os.stat_result) -> bool:
+def _is_sparse(descriptor: int, facts: os.stat_result) -> bool:
     """Whether there is next to nothing in the file, which costs nothing to make and hours to read.
 
     Some file systems count no blocks: there the bytes are asked for.
     """
-    if facts.st_blocks * 512 > facts.st_size // _HOLLOW:
+    if facts.st_blocks * 512 > facts.st_size // _SPARSE:
         return False
     place = data = 0
     with suppress(OSError):
@@ -298,7 +298,7 @@ def _is_hollow(descriptor: int, facts: os.stat_result) -> bool:
             place = os.lseek(descriptor, begin, os.SEEK_HOLE)
             data += place - begin
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return data <= facts.st_size // _HOLLOW
+    return data <= facts.st_size // _SPARSE
 
 
 def _owner_of_folder(path: Path | str) -> int | None:

@@ -28,7 +28,7 @@ def call_process(role: str, run: str, *words: str, brief: str | None = None) -> 
         return
     name = short_name(run)
     kernel = ctypes.CDLL(None)
-    seen = squeezed(brief or role, name)
+    seen = abbreviated(brief or role, name)
     if "SLURM_JOB_ID" in os.environ:
         # Slurm's plugin proctrack/linuxproc reads /proc/PID/stat by words: it never signals who has a space there.
         seen = b":".join(seen.split())
@@ -42,7 +42,7 @@ def short_name(run: str) -> str:
     return _STAMP.sub("", run, count=1)
 
 
-def squeezed(role: str, name: str) -> bytes:
+def abbreviated(role: str, name: str) -> bytes:
     """Both in 15 bytes; the end of a name, which tells it from its namesakes, goes last."""
     whole = os.fsencode(f"{role} {name}")
     if len(whole) <= _NAME_BYTES:

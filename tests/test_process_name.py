@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.process_name import short_name, squeezed
+from mission_tui.process_name import abbreviated, short_name
 
 ROOT = Path(__file__).parents[1]
 NAMED = """
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_cut() -> None:
 )
 def test_the_end_of_a_name_stays(role: str, name: str, seen: bytes) -> None:
     """Fifteen bytes at most; the end of a run's name tells it from its namesakes."""
-    assert squeezed(role, name) == seen
+    assert abbreviated(role, name) == seen
     assert len(seen) <= 15
 
 

@@ -152,7 +152,7 @@ def _train(attempt: Attempt, spec: Spec, tamper: Callable[[Bench, int], None], c
             account.ended(job.train(), job.checkpoint)
         except Exception as error:  # noqa: BLE001 - as in the trainer: whatever it is becomes the last record
             failure = classify(error)
-            account.ended("failed", job.rescue(failure), failure)
+            account.ended("failed", job.save_after_failure(failure), failure)
         finally:
             job.close()
 

@@ -132,7 +132,7 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     argv = _argv(host, words, terminal=terminal)
     if host is None:
         return subprocess.run(argv, check=False).returncode
-    code, said = _run_aloud(argv, name, host)
+    code, said = _run_passing_errors_on(argv, name, host)
     helps = known_advice(said, host)
     if code == _SSH_FAILED and line_broke(said):
         raise NoSupervisorError(
@@ -149,7 +149,7 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     return code
 
 
-def _run_aloud(argv: Sequence[str], name: str, host: Host) -> tuple[int, str]:
+def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host) -> tuple[int, str]:
     """The exit code, and the end of what was said on standard error, which is passed on as it comes. Raises
     `NoSupervisorError` where ssh hangs.
     """

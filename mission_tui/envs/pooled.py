@@ -39,7 +39,7 @@ class _Pool:
         # A second thread slows the cheapest a little (32 CartPole: 0.86 x) and speeds dear ones (16 Pong: 1.34 x).
         most = max(1, min(len(os.sched_getaffinity(0)), lanes // _LANES_A_THREAD))
         self._making = {"task_id": task, "num_envs": lanes, "num_threads": num_threads or most, **options}
-        with _quiet():
+        with _warnings_ignored():
             spec = envpool.make_spec(task, **options)
             self.observations = spec.gymnasium_observation_space
             self.actions = spec.gymnasium_action_space
@@ -51,7 +51,7 @@ class _Pool:
         if self._envs is None or seeds is not None:
             import envpool
 
-            with _quiet():
+            with _warnings_ignored():
                 self._envs = envpool.make_gymnasium(**self._making, seed=self._seeds(seeds, generator))
                 _ = self._envs.observation_space, self._envs.action_space  # worked out when first asked for
         return self._envs.reset()  # type: ignore[no-any-return]
@@ -173,7 +173,7 @@ def _put(observations: Any, fresh: Any, lanes: NDArray[np.int32]) -> Any:
     return observations
 
 
-def _quiet() -> warnings.catch_warnings[None]:
+def _warnings_ignored() -> warnings.catch_warnings[None]:
     # Gymnasium warns of bounds that envpool gives in double precision, at every making.
     return warnings.catch_warnings(action="ignore")
 

@@ -371,21 +371,21 @@ class _Comparison:
         gain = _gain_interval(less.sums, more.sums)
         if gain is None:
             return structs.replace(bare, verdict="noisy")
-        spoiled = self._spoiled(base, before.whole_s, after.whole_s)
+        disturbance = self._disturbance(base, before.whole_s, after.whole_s)
         word = "unlike" if not self._alike else gain_verdict(gain.share, gain.low, gain.high)
         return structs.replace(
             bare,
-            verdict="noisy" if spoiled is not None and self._alike else word,
+            verdict="noisy" if disturbance is not None and self._alike else word,
             less_per_s=gain.before,
             more_per_s=gain.after,
             gain=gain.share,
             low=gain.low,
             high=gain.high,
             seconds=min(before.whole_s, after.whole_s),
-            elsewhere=spoiled,
+            elsewhere=disturbance,
         )
 
-    def _spoiled(self, base: SteadyPeriod, before_s: float, after_s: float) -> float | None:
+    def _disturbance(self, base: SteadyPeriod, before_s: float, after_s: float) -> float | None:
         """The cores that other programs took more with the run than without it, where they are many."""
         cores_elsewhere, begin = self._records.elsewhere, self._period.begin
         then = cores_elsewhere(base.end - before_s, base.end)

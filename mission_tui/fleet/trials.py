@@ -157,15 +157,15 @@ def branch_spec(spec: Spec, seed: int) -> Spec:
 
     It never restarts by itself after a failure: that is an answer too. It goes on after a reboot.
     """
-    quiet = _quiet(spec.keep.health)
+    notifying = _only_notifying(spec.keep.health)
     limits = LimitsKeep(priority=LAST_IN_LINE)
-    keep = structs.replace(spec.keep, restart=RestartKeep(), on_reboot="resume", health=quiet, limits=limits)
+    keep = structs.replace(spec.keep, restart=RestartKeep(), on_reboot="resume", health=notifying, limits=limits)
     return structs.replace(
         spec, run=structs.replace(spec.run, seed=seed), keep=keep, evaluate=EvaluateSpec(), description=""
     )
 
 
-def _quiet(health: HealthKeep) -> HealthKeep:
+def _only_notifying(health: HealthKeep) -> HealthKeep:
     """The same limits, but no rule does more than say something on the screen."""
     return structs.replace(
         health,

@@ -105,10 +105,10 @@ def _fill_in_run_dir(table: dict[str, Any], run_dir: Path) -> None:
     for name in HERE:
         if name in env:
             env[name] = os.path.normpath(run_dir / env[name])
-    elsewhere = [env[name] for name in HERE if name in env and not _lies_in(Path(env[name]), run_dir)]
+    elsewhere = [env[name] for name in HERE if name in env and not _is_inside(Path(env[name]), run_dir)]
     if (at := table.get("run_dir_at")) is None:
         # Orders of earlier versions name the directory among the trainer's words: one of this one's name.
-        elsewhere += [word for word in map(str, argv) if _is_namesake(word, run_dir)]
+        elsewhere += [word for word in map(str, argv) if _is_other_path_of_that_name(word, run_dir)]
     if elsewhere:
         raise StartError(
             f"its order names {elsewhere[0]}, which is not {run_dir}: a copy of a run is not started; launch it again, "
@@ -118,11 +118,11 @@ def _fill_in_run_dir(table: dict[str, Any], run_dir: Path) -> None:
         argv[int(at)] = str(run_dir)
 
 
-def _lies_in(path: Path, run_dir: Path) -> bool:
+def _is_inside(path: Path, run_dir: Path) -> bool:
     return any(_is_same(folder, run_dir) for folder in (path, *path.parents))
 
 
-def _is_namesake(word: str, run_dir: Path) -> bool:
+def _is_other_path_of_that_name(word: str, run_dir: Path) -> bool:
     path = Path(word)
     return path.is_absolute() and path.name == run_dir.name and not _is_same(path, run_dir)
 

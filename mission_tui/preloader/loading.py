@@ -40,11 +40,11 @@ def load() -> tuple[str, ...]:
     with _recording() as names:
         for name in MODULES:
             importlib.import_module(name)
-        _rehearse()
+        _warm_up()
     return tuple(sorted(name for name in names if not name.startswith("MISSION_TUI_") and name not in ONES_OWN))
 
 
-def _rehearse() -> None:
+def _warm_up() -> None:
     """Load what is imported on first use, and find out what is the same for every trainer: forks know it already."""
     import torch
 

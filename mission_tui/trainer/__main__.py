@@ -102,7 +102,7 @@ def train(
         leave_fork(error)
         failure = classify(error)
         explain(error, failure)
-        checkpoint = job.rescue(failure) if job else attempt.checkpoint
+        checkpoint = job.save_after_failure(failure) if job else attempt.checkpoint
         record.ended("failed", checkpoint, failure, unsaved=job.unsaved if job else "")
         settled(failure.exit_code)
         return failure.exit_code

@@ -145,7 +145,7 @@ class Job:
         """The newest checkpoint of this attempt, or the one it started from."""
         return self.attempt.checkpoint if self.training is None else self.training.checkpoints.newest
 
-    def rescue(self, failure: Failure) -> str | None:
+    def save_after_failure(self, failure: Failure) -> str | None:
         """After `failure`: save the last boundary unless numbers went bad; returns the checkpoint to go on from."""
         if self.training is None or self.training.boundary is None or failure.kind == "nan":
             return self.checkpoint

@@ -170,7 +170,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         self.screen_change_signal.subscribe(self, lambda _: self.arrivals.catch_up())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self.app_context.start(follow(self._client, self.arrived, self.arrivals.lost), _FOLLOWING)
-        self.app_context.start(self.arrivals.ask_when_quiet(self._client), _FOLLOWING)
+        self.app_context.start(self.arrivals.ask_when_silent(self._client), _FOLLOWING)
         if self._greeting:
             self.app_context.toast(self._greeting, seconds=GREETING_S)
 

@@ -122,7 +122,7 @@ def run(
     if result.last_seen_t is not None:
         remember(result.last_seen_t)
     if result.live and result.next_root is None and sys.stdout.isatty():
-        sys.stdout.write(_goodbye(result.live) + "\n")
+        sys.stdout.write(_exit_message(result.live) + "\n")
     return result
 
 
@@ -154,7 +154,7 @@ def picture(
     return draw_once(client, presets, origin, kind, size, runs, view, readonly=readonly)
 
 
-def _goodbye(live: int) -> str:
+def _exit_message(live: int) -> str:
     if live == 1:
         return "1 run goes on; mission-tui shows it again"
     return f"{live} runs go on; mission-tui shows them again"

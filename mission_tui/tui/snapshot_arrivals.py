@@ -48,7 +48,7 @@ class SnapshotArrivals:
         self._timer: Timer | None = None
         self._settled = False
         self._behind_t = float("-inf")
-        self._heard_t = app_context.clock()
+        self._received_t = app_context.clock()
 
     @property
     def last_seen_t(self) -> float | None:
@@ -67,30 +67,30 @@ class SnapshotArrivals:
             self._ask_best_returns()
         if sentence := self._stale.update(snapshot):
             self._app_context.toast(sentence, "warning")
-        self._newest, self._heard_t = snapshot, self._app_context.clock()
+        self._newest, self._received_t = snapshot, self._app_context.clock()
         if snapshot.replay is None:
             _alert(self._app_context, self._app, self._app_context.alarm.update(snapshot))
         if self._timer is None:
             self._draw_in(max(self.pace.due(self._app_context.clock()), self._flow.rest_s()))
 
-    async def ask_when_quiet(self, client: FleetClient) -> None:
+    async def ask_when_silent(self, client: FleetClient) -> None:
         """For ever: ask a supervisor that is there and sends nothing for a snapshot, and say so if it does not answer.
 
         One that is stopped or waits for a disk ends no link, and old numbers look like those of this moment.
         """
         while True:
             await asyncio.sleep(_LOOK_S)
-            heard_t = self._heard_t
-            quiet = self._app_context.clock() - heard_t >= _QUIET_S and self._app_context.banner is None
+            received_t = self._received_t
+            quiet = self._app_context.clock() - received_t >= _QUIET_S and self._app_context.banner is None
             if not quiet or self._newest is None or self._newest.replay is not None:
                 continue
             question = asyncio.ensure_future(client.ask(lambda id_: GetSnapshot(id=id_)))
             try:
                 done, _ = await asyncio.wait({question}, timeout=_ANSWER_S)
-                if not done and self._heard_t == heard_t and self._app_context.banner is None:
+                if not done and self._received_t == received_t and self._app_context.banner is None:
                     self.lost(f"no answer within {_ANSWER_S:.0f} s", "silent")
                 answer = await question
-                if self._heard_t == heard_t:
+                if self._received_t == received_t:
                     self.arrived(answer.snapshot)
             except MissionError:
                 continue  # the link ended, which whoever follows it says
@@ -125,7 +125,7 @@ class SnapshotArrivals:
         back = self._app_context.coming_back
         if back.away is not None:
             self._app_context.start(
-                _learn_best(self._app_context, back.away.worth_a_look, back.best, self.redraw_screens)
+                _fetch_best_returns(self._app_context, back.away.worth_a_look, back.best, self.redraw_screens)
             )
 
     def _draw_in(self, due_s: float) -> None:
@@ -212,7 +212,7 @@ class DrawRate:
         self._drawn = now
 
 
-async def _learn_best(
+async def _fetch_best_returns(
     app_context: AppContext, views: Sequence[RunView], known: dict[str, tuple[float, int]], changed: Callable[[], None]
 ) -> None:
     """Put the best return and its update into `known`, by run id, of up to `_MOST_RUNS` runs; then call `changed`."""

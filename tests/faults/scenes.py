@@ -359,7 +359,7 @@ def _perform(scene: Scene, folder: Path, say: int) -> None:
     os._exit(status)
 
 
-def _rehearse() -> None:
+def _warm_up() -> None:
     """Act everything once: what Python opens at first use is not part of an act."""
     for scene in SCENES.values():
         with tempfile.TemporaryDirectory(prefix="mission-tui-faults-") as name:
@@ -371,7 +371,7 @@ def _rehearse() -> None:
 def main() -> None:
     # Where only ancestors may trace, this lets the tracer in that our own parent starts.
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
-    _rehearse()
+    _warm_up()
     for line in sys.stdin:
         name, _, folder = line.rstrip("\n").partition(" ")
         (go, let_go), (hear, say) = os.pipe(), os.pipe()

@@ -10,7 +10,7 @@ from itertools import accumulate
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.bench.ratio import is_enough, noise_of, order_of, pace_of, quiet_rounds, ratio_of
+from mission_tui.fleet.bench.ratio import is_enough, noise_of, order_of, pace_of, ratio_of, undisturbed_rounds
 from mission_tui.fleet.bench.repeat import incomparable, timing_of, work_of
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
@@ -149,7 +149,7 @@ def test_rounds_that_met_more_of_other_work_are_run_again(
 ) -> None:
     """Three rounds are asked for; a loaded one is replaced by a calm one, or by whatever came within six."""
     assert is_enough(loads, 3) is enough
-    assert quiet_rounds(loads, 3) == places
+    assert undisturbed_rounds(loads, 3) == places
 
 
 def test_stolen_time_hides_no_slowness_and_invents_none() -> None:
@@ -164,7 +164,7 @@ def test_stolen_time_hides_no_slowness_and_invents_none() -> None:
             speeds = [9000 * (1.0 - share) * draws.lognormvariate(0.0, 0.03) for share in taken]
             rounds.append((speeds[0] / slowness, speeds[1]))
             loads.append((50 * taken[0], 50 * taken[1]))  # of two cores
-        one, other = zip(*(rounds[place] for place in quiet_rounds(loads, 3)), strict=True)
+        one, other = zip(*(rounds[place] for place in undisturbed_rounds(loads, 3)), strict=True)
         return ratio_of(one, other, paired=True).verdict
 
     assert sum(bench(2.2) == "slower" for _ in range(1000)) >= 960

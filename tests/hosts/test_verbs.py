@@ -145,7 +145,7 @@ def test_a_line_without_an_end_is_passed_on_in_pieces(monkeypatch: pytest.Monkey
     pieces: list[str] = []
     monkeypatch.setattr(hosts, "write", lambda text, **_to: pieces.append(text))
     words = ["/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exit 3"]
-    code, said = hosts._run_aloud(words, "gpu9", Host("gpu9", "gpu9"))
+    code, said = hosts._run_passing_errors_on(words, "gpu9", Host("gpu9", "gpu9"))
     assert code == 3
     assert (sum(map(len, pieces)), set(said)) == (300_000, {"x"})
     assert len(pieces) > 3

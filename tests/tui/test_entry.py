@@ -52,8 +52,8 @@ def test_over_ssh_there_are_fewer_frames_and_no_animations(monkeypatch: pytest.M
 
 def test_leaving_says_how_many_runs_go_on() -> None:
     """So that nobody thinks leaving stopped them."""
-    assert entry._goodbye(1) == "1 run goes on; mission-tui shows it again"
-    assert entry._goodbye(3) == "3 runs go on; mission-tui shows them again"
+    assert entry._exit_message(1) == "1 run goes on; mission-tui shows it again"
+    assert entry._exit_message(3) == "3 runs go on; mission-tui shows them again"
 
 
 def loaded_after(statement: str) -> set[str]:

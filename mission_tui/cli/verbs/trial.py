@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView, TrialView
     from mission_tui.ipc.replies import Accepted
 
-Deed = Literal["begin", "discard", "take", "return"]
+TrialAction = Literal["begin", "discard", "take", "return"]
 
 
 @click.command("try")
@@ -65,8 +65,8 @@ def try_command(
     mission-tui try @last --set ppo.learning_rate=1e-4 --budget 30u --seeds 5
     mission-tui try heavy-3f9a --take
     """
-    deeds: dict[Deed, bool] = {"take": take, "return": undo, "discard": discard}
-    asked = [deed for deed, given in deeds.items() if given]
+    options: dict[TrialAction, bool] = {"take": take, "return": undo, "discard": discard}
+    asked = [action for action, given in options.items() if given]
     settings = bool(finding or assignments or budget)
     if len(asked) + show > 1 or ((asked or show) and settings):
         raise UsageError(
@@ -102,7 +102,7 @@ def try_command(
 def _ask(
     session: Session,
     run: str,
-    deed: Deed,
+    action: TrialAction,
     finding: str = "",
     assignments: tuple[str, ...] = (),
     seeds: int | None = None,
@@ -113,7 +113,7 @@ def _ask(
     with session.connect() as connection:
         return connection.ask(
             lambda id_: Try(
-                id=id_, run=run, do=deed, finding=finding, assignments=assignments, seeds=seeds, budget=budget
+                id=id_, run=run, do=action, finding=finding, assignments=assignments, seeds=seeds, budget=budget
             )
         )
 

@@ -173,7 +173,7 @@ def is_enough(loads: Loads, repeats: int) -> bool:
     return len(_calm(loads)) >= repeats or len(loads) >= MOST_TIMES * repeats
 
 
-def quiet_rounds(loads: Loads, repeats: int) -> tuple[int, ...]:
+def undisturbed_rounds(loads: Loads, repeats: int) -> tuple[int, ...]:
     """The places of the rounds that count: the calm ones, or all where even so there are not `repeats` of those.
 
     Of many loaded rounds all together say more than the few least loaded.

@@ -358,7 +358,7 @@ def _notes(
         if len(cohort.seeds) < len(cohort.runs):
             yield f"{cohort.name}: runs with the same seed count as one, the one that went furthest"
     if len(cohorts) > 1:
-        yield from _sureness(cohorts)
+        yield from _remarks_on_seeds(cohorts)
     if going_on := [side.view.name for side in sides if side.view.state not in OVER]:
         yield f"{', '.join(going_on)} {'has' if len(going_on) == 1 else 'have'} not ended: numbers so far"
     if without := [side.view.name for side in sides if not side.trace.values]:
@@ -371,7 +371,7 @@ def _notes(
         yield f"{', '.join(unknown)}: code and packages at launch are not recorded"
 
 
-def _sureness(cohorts: Sequence[Cohort]) -> Iterator[str]:
+def _remarks_on_seeds(cohorts: Sequence[Cohort]) -> Iterator[str]:
     alone = [cohort.name for cohort in cohorts if len(cohort.seeds) == 1]
     few = [cohort.name for cohort in cohorts if 1 < len(cohort.seeds) < LEAST_VALUES]
     if len(alone) == len(cohorts):

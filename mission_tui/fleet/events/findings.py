@@ -129,7 +129,7 @@ def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """`findings` without the symptoms of others among them, each as grave as the gravest of its own symptoms."""
     by_id, parts = {finding.id: finding for finding in findings}, _parts(findings)
     causes = (it for it in findings if (cause := by_id.get(it.part_of)) is None or not _covers(cause, it))
-    return tuple(_as_grave_as_its_symptoms(it, parts[it.id]) if it.id in parts else it for it in causes)
+    return tuple(_as_severe_as_its_symptoms(it, parts[it.id]) if it.id in parts else it for it in causes)
 
 
 STANDINGS: Mapping[FindingState, int] = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
@@ -170,7 +170,7 @@ def asking(findings: Sequence[Finding], *, over: bool) -> tuple[Finding, ...]:
     )
 
 
-def _as_grave_as_its_symptoms(cause: Finding, findings: Sequence[Finding]) -> Finding:
+def _as_severe_as_its_symptoms(cause: Finding, findings: Sequence[Finding]) -> Finding:
     alike = [it.severity for it in symptoms_of(cause, findings) if it.state == cause.state]
     worst = max((cause.severity, *alike), key=GRAVITY.__getitem__)
     return cause if worst == cause.severity else structs.replace(cause, severity=worst)

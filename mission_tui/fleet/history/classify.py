@@ -72,7 +72,7 @@ def classify(
     # An interpreter on its way out lets go of its handlers: asked once more, one that has saved and said so dies of it.
     by_term = exit_facts.asked == "term" and exit_facts.signal == signal.SIGTERM
     if end is not None and (end.how == "failed" or ended_by_us or by_term or exit_facts.code == 0):
-        return _as_told(end, checkpoint, hung=exit_facts.escalated, unasked=_unasked(exit_facts, asked))
+        return _as_reported(end, checkpoint, hung=exit_facts.escalated, unasked=_unasked(exit_facts, asked))
     if ended_by_us or by_term:
         return Killed(checkpoint, _why_killed(exit_facts, asked))
     return _failed(end, exit_facts, checkpoint)
@@ -123,7 +123,7 @@ def _exit_words(facts: ExitFacts) -> str:
 
 def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str | None, rebooted: bool) -> Outcome:
     if end is not None:
-        return _as_told(end, checkpoint, hung=False)
+        return _as_reported(end, checkpoint, hung=False)
     if rebooted:
         return Lost("the machine was restarted while it ran", checkpoint)
     if "kill" in asked:
@@ -144,7 +144,7 @@ def _unasked(facts: ExitFacts, asked: Collection[Verb]) -> str:
     return f"terminated by a signal from outside ({'SIGQUIT' if facts.asked == 'quit' else 'SIGTERM'} to its {who})"
 
 
-def _as_told(end: TrainingEnded, checkpoint: str | None, *, hung: bool, unasked: str = "") -> Outcome:
+def _as_reported(end: TrainingEnded, checkpoint: str | None, *, hung: bool, unasked: str = "") -> Outcome:
     """The trainer's own word. What it claims to have saved must be named, or it was not saved."""
     after = "; its process hung afterwards and was killed" if hung else ""
     match end.how:

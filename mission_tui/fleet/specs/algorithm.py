@@ -139,7 +139,7 @@ _OF_PPO = ("precision", "compile", "auto_scale")
 """Fields of `run` that only PPO obeys, and what every other algorithm has there."""
 
 
-def stray_complaints(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
+def complaints_about_unused_tables(spec: Spec) -> Iterator[tuple[tuple[str, ...], str]]:
     """Tables of algorithms that `run.algo` does not name: what they say would have no effect."""
     other = sb3_algorithms.other_algorithm(spec.run.algo)
     for name in sb3_algorithms.OTHERS:

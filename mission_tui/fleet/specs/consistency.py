@@ -62,7 +62,7 @@ def violations(spec: Spec) -> Iterator[Violation]:
 def _of_training(spec: Spec) -> Iterator[Violation]:
     yield from _budget(spec)
     yield from _workers(spec)
-    for keys, sentence in algorithm.stray_complaints(spec):
+    for keys, sentence in algorithm.complaints_about_unused_tables(spec):
         yield Violation(keys, sentence)
     if (other := other_algorithm(spec.run.algo)) is None:
         yield from _rollout(spec)

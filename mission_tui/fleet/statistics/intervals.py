@@ -1,4 +1,4 @@
-"""How sure the middle of a few values is, and whether two or many of them differ.
+"""Confidence intervals: how sure the middle of a few values is, and whether two or many of them differ.
 
 Below ten values the middle is the mean with Student's interval; from ten on the interquartile mean with a bootstrap
 interval stands beside it (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice").
@@ -100,7 +100,7 @@ def behind_best(estimates: Sequence[Estimate | None]) -> tuple[Interval | None, 
     They hold together in 95 % of comparisons: among equals one is found to be behind in at most 5 %. None for the
     highest itself and where there is nothing to say: no estimate, or neither side's values differ.
     """
-    known = _no_calmer_than_most(estimates)
+    known = _with_variance_floor(estimates)
     best = max((it for it in known if it is not None), key=lambda it: it.middle, default=None)
     count = sum(it is not None for it in known)
     return tuple(None if it is None or best is None or it is best else _behind(best, it, count) for it in known)
@@ -116,7 +116,7 @@ def _behind(best: Estimate, other: Estimate, count: int) -> Interval | None:
     return apart - half, apart + half
 
 
-def _no_calmer_than_most(estimates: Sequence[Estimate | None]) -> list[Estimate | None]:
+def _with_variance_floor(estimates: Sequence[Estimate | None]) -> list[Estimate | None]:
     """`estimates` with the variance of none below the median of all: three seeds that all learned, or all did not,
     lie close together by chance, and among many settings some always do.
     """

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, quiet_rounds, ratio_of
+from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, ratio_of, undisturbed_rounds
 from mission_tui.fleet.statistics.intervals import studentized_range_quantile
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers
 from mission_tui.fleet.tuning.record import Knob, ProbeDone, Resolved, TuneBegun, in_order
@@ -102,13 +102,13 @@ class _Fold:
         self._knobs = in_order(self._plan.knobs, self._share)
         held, resolved = own, first.resolved or Resolved("")
         for place, knob in enumerate(self._knobs):
-            vain = _vain(knob, self._share)
-            if self._spent_s >= self._plan.budget_s and not vain:
+            why_not = _why_not_worth_trying(knob, self._share)
+            if self._spent_s >= self._plan.budget_s and not why_not:
                 found.cut.append(knob)
                 continue
             new, refused = self._field(knob, held.words, resolved)
-            if vain:
-                refused, new = (*refused, *(Refused(each.words, vain) for each in new)), ()
+            if why_not:
+                refused, new = (*refused, *(Refused(each.words, why_not) for each in new)), ()
             stage = Stage(knob, (held, *new), refused)
             found.stages.append(stage)
             ask = next(self._race(stage), None)
@@ -170,7 +170,7 @@ class _Fold:
                 found.pairs[candidate is own].append(known.steps_per_s)
                 met.append(known.elsewhere_percent)
             loads.append(tuple(met))
-        places = quiet_rounds(loads, self._plan.repeats)
+        places = undisturbed_rounds(loads, self._plan.repeats)
         for rates in found.pairs:
             rates[:] = [rates[place] for place in places]
         found.ratio = ratio_of(*found.pairs, paired=True)
@@ -190,7 +190,7 @@ class _Fold:
                 probed = sum(len(stage.rates.get(each.words, ())) == ask.round for each in alive)
                 later = len(alive) * (plan.rounds - ask.round + 1) - probed - 1
                 place += 1
-            coming = [knob for knob in self._knobs[place:] if not _vain(knob, self._share)]
+            coming = [knob for knob in self._knobs[place:] if not _why_not_worth_trying(knob, self._share)]
             later += sum(self._size(knob) * plan.rounds for knob in coming) + 2 * plan.repeats
         self._found.ask = NextProbe(ask.stage, ask.round, ask.candidate, later)
         return self._found
@@ -206,7 +206,7 @@ class _Fold:
         return len(new) + 1 if new else 0
 
 
-def _vain(knob: Knob, rollout_share: float | None) -> str:
+def _why_not_worth_trying(knob: Knob, rollout_share: float | None) -> str:
     """Why the knob could bring nothing that changes a decision; empty where it could."""
     if knob != "vec" or rollout_share is None or rollout_share >= MARGIN:
         return ""

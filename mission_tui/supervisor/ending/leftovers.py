@@ -65,8 +65,8 @@ class Leftover(Struct, frozen=True):
         return f"process:{self.pid}:{self.start_time}"
 
 
-def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Leftover]:
-    """Marked processes of runs below `root` for whose run and attempt `is_spared` is false, by pid."""
+def find_leftovers(root: Path, must_be_kept: Callable[[str, int], bool]) -> list[Leftover]:
+    """Marked processes of runs below `root` for whose run and attempt `must_be_kept` is false, by pid."""
     stats = {stat.pid: stat for stat in own_processes() if stat.state != "Z"}
     found = []
     for pid, told in sorted(stats.items()):
@@ -75,7 +75,7 @@ def find_leftovers(root: Path, is_spared: Callable[[str, int], bool]) -> list[Le
             continue
         run = RunDir(root / marker["MISSION_TUI_RUN"])
         attempt = int(marker["MISSION_TUI_ATTEMPT"]) if marker["MISSION_TUI_ATTEMPT"].isdigit() else 0
-        if not is_marked_for(marker, run) or is_spared(run.id, attempt):
+        if not is_marked_for(marker, run) or must_be_kept(run.id, attempt):
             continue
         if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"] or _is_of_another(told, stats, run):
             continue
@@ -155,7 +155,7 @@ def _belongs(stat: Stat, stats: dict[int, Stat], identity: Identity) -> bool:
 async def find_stale(core: Core) -> None:
     """Find them, off the event loop, and have the snapshot say so."""
     core.orphaned = False
-    found = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
+    found = await asyncio.to_thread(find_leftovers, core.root, core.must_be_kept)
     core.store.observe_surroundings(stale=stale_runs(found, core.machine.gpu.held, core.name_of))
     core.changed.set()
 
@@ -206,16 +206,16 @@ class LeftoverFile(Struct, frozen=True):
 
 
 def find_leftover_files(
-    root: Path, is_spared: Callable[[str, int], bool], doomed: Collection[int]
+    root: Path, must_be_kept: Callable[[str, int], bool], doomed: Collection[int]
 ) -> list[LeftoverFile]:
-    """Remains of runs below `root` by path. `is_spared` is asked of each attempt; `doomed` processes hold none up."""
+    """Remains of runs below `root` by path. `must_be_kept` is asked of each attempt; `doomed` processes keep none."""
     found: list[LeftoverFile] = []
     boot = boot_id()
     for run in run_dirs(root):
         attempts = run.attempts()
-        live = any(is_spared(run.id, attempt) for attempt in attempts)
+        live = any(must_be_kept(run.id, attempt) for attempt in attempts)
         for attempt in attempts:
-            if not is_spared(run.id, attempt):
+            if not must_be_kept(run.id, attempt):
                 found += _shared(run, attempt, boot)
         if not live:
             found += _half_written(run)

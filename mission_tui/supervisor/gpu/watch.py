@@ -226,7 +226,7 @@ class GpuWatch:
             self._failed_with = clean(said.note)
             return
         unknown = _unknown(said.gpus)
-        self.note = said.note if not said.gpus else unknown or _untold(said.gpus)
+        self.note = said.note if not said.gpus else unknown or _unreported_load(said.gpus)
         self._absent = not said.gpus
         if said.gpus:
             self._say(unknown)
@@ -302,7 +302,7 @@ def _unknown(gpus: tuple[GpuSample, ...]) -> str:
     return f"GPU meters are incomplete: {clean(name)}{more}: {words}; the rest goes on"
 
 
-def _untold(gpus: tuple[GpuSample, ...]) -> str:
+def _unreported_load(gpus: tuple[GpuSample, ...]) -> str:
     """Which whole GPU does not offer how busy it is, which is no failure; empty where all do."""
     silent = [gpu.name for gpu in gpus if not gpu.tells_busy and not gpu.name.endswith(NO_INSTANCES)]
     if not silent:

@@ -171,7 +171,7 @@ def abandon(
 
 def sweep(core: Core, run: LiveRun, attempt: int) -> None:
     """What a keeper would have done: end what the trainer of a stopped or killed keeperless run left behind."""
-    for leftover in find_leftovers(core.root, core.is_spared):
+    for leftover in find_leftovers(core.root, core.must_be_kept):
         ours = (leftover.run, leftover.attempt, leftover.verdict) == (run.id, attempt, "ours")
         if ours and remove_leftover(leftover):
             core.fleet.leftover_removed(run.id, f"process {leftover.pid}: {leftover.command}")

@@ -72,7 +72,7 @@ class Trials:
             if journal.foreign or self._is_busy(run_id):
                 continue
             for trial in journal.trials.values():
-                if trial.has_work and _is_ripe(core, run_id, trial):
+                if trial.has_work and _has_next_step(core, run_id, trial):
                     self._start(run_id, _go_on(core, run_id, trial))
                     break
         for branch in _half_made(core):
@@ -100,7 +100,7 @@ def _half_made(runs: Runs) -> list[str]:
     return found
 
 
-def _is_ripe(runs: Runs, run_id: str, trial: TrialState) -> bool:
+def _has_next_step(runs: Runs, run_id: str, trial: TrialState) -> bool:
     """Whether a step can be made now: nothing is waited for by work that would only find it not there yet."""
     return not trial.is_open or is_over(states_of(runs, run_id, trial.plan.number))
 

@@ -81,7 +81,7 @@ class Core(Runs):
         if not self.leaving.done():
             self.leaving.set_result(why)
 
-    def is_spared(self, run_id: str, attempt: int) -> bool:
+    def must_be_kept(self, run_id: str, attempt: int) -> bool:
         """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""
         return self.is_live(run_id, attempt) or bool(self.seals.check(self.run_dir(run_id), attempt).foreign)
 

@@ -60,7 +60,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
     sweep only for one of the first side, and others are left out from then on.
     """
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench.ratio import MOST_TIMES, is_enough, quiet_rounds
+    from mission_tui.fleet.bench.ratio import MOST_TIMES, is_enough, undisturbed_rounds
 
     if not 1 <= len(request.items) <= (MOST_SIDES if request.sweep else 2):
         raise UsageError(f"bench takes one preset, and one to compare it with; a sweep at most {MOST_SIDES}")
@@ -79,7 +79,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
                         loads.append(tuple(repeat.load.elsewhere_percent for repeat in step.values()))
             if is_enough(loads, request.repeats) or (request.sweep and len(dropped) == len(request.items) - 1):
                 break
-        places = quiet_rounds(loads, request.repeats)
+        places = undisturbed_rounds(loads, request.repeats)
         sides = [
             await asyncio.to_thread(_side, core, item.spec, request.duration_s, [each[side] for each in rounds], places)
             for side, item in enumerate(request.items)

@@ -210,7 +210,7 @@ async def _moved(runs: Runs, item: Removable, request: Prune) -> Removable:
 async def clean(core: Core, request: Clean) -> CleanReply:
     """List everything, and remove those whose keys were named and that still pass the verdict."""
     await core.machine.measure()
-    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.is_spared)
+    leftovers = await asyncio.to_thread(find_leftovers, core.root, core.must_be_kept)
     sockets = await asyncio.to_thread(find_dead_sockets, core.root)
     wanted = set(request.remove)
     vram = {item.pid: vram_of(item.pid, core.machine.gpu.held) for item in leftovers}
@@ -220,7 +220,7 @@ async def clean(core: Core, request: Clean) -> CleanReply:
     stale = [_process_row(item, vram[item.pid], item.pid in gone) for item in leftovers]
     # Whoever is ours goes first or together with what it holds, so it holds nothing up.
     ours = {item.pid for item in leftovers if item.verdict == "ours"}
-    for file in await asyncio.to_thread(find_leftover_files, core.root, core.is_spared, ours):
+    for file in await asyncio.to_thread(find_leftover_files, core.root, core.must_be_kept, ours):
         removed = file.key in wanted and remove_leftover_file(file)
         if removed:
             core.fleet.leftover_removed(file.run, f"{file.kind} {file.path}")

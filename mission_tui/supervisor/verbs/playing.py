@@ -171,7 +171,7 @@ class Players(Struct):
     """The players of all connections."""
 
     core: Core
-    _seats: dict[Session, _PlayerConnection] = field(default_factory=dict)
+    _connections: dict[Session, _PlayerConnection] = field(default_factory=dict)
     _gone: WeakSet[Session] = field(default_factory=WeakSet)
     """Connections that ended; what they asked for last may come only now."""
 
@@ -179,27 +179,27 @@ class Players(Struct):
         """The next frame. Raises `UsageError` for what cannot be played, `MissionError` with what a player said that
         failed; the next request then starts another one.
         """
-        seat = self._seat(request, session)
-        seat.busy = True
+        connection = self._player_connection(request, session)
+        connection.busy = True
         try:
             limit_s = STEP_S
-            if seat.process is None:
+            if connection.process is None:
                 limit_s = START_S
-                await self._start(seat, request)
+                await self._start(connection, request)
             else:
-                await seat.process.check()
-            if request.checkpoint not in (None, seat.checkpoint):
+                await connection.process.check()
+            if request.checkpoint not in (None, connection.checkpoint):
                 run = self.core.run_dir(resolve_run(self.core, request.run))
-                seat.checkpoint = named_checkpoint(run, request.checkpoint)
-            assert seat.process is not None
-            order = structs.replace(request.order, checkpoint=seat.checkpoint)
-            answer = await seat.process.ask(msgspec.json.encode(order), limit_s)
-            return Played(re=request.id, frame=_frame(answer, request, seat))
+                connection.checkpoint = named_checkpoint(run, request.checkpoint)
+            assert connection.process is not None
+            order = structs.replace(request.order, checkpoint=connection.checkpoint)
+            answer = await connection.process.ask(msgspec.json.encode(order), limit_s)
+            return Played(re=request.id, frame=_frame(answer, request, connection))
         except MissionError:
-            self._leave(session, seat)
+            self._leave(session, connection)
             raise
         finally:
-            seat.busy = False
+            connection.busy = False
 
     def stop(self, request: StopPlay, session: Session) -> Accepted:
         """End the player of this connection."""
@@ -212,55 +212,57 @@ class Players(Struct):
         self._end(session)
 
     def _end(self, session: Session) -> None:
-        if (seat := self._seats.get(session)) is not None:
-            self._leave(session, seat)
+        if (connection := self._connections.get(session)) is not None:
+            self._leave(session, connection)
 
-    def _seat(self, request: Play, session: Session) -> _PlayerConnection:
-        """The seat of the connection, a new one for another run or after a player that has ended."""
+    def _player_connection(self, request: Play, session: Session) -> _PlayerConnection:
+        """What the session watches, a new one for another run or after a player that has ended."""
         if session in self._gone:
             raise MissionError(_NOBODY)
-        seat = self._seats.get(session)
-        if seat is not None and seat.busy:
+        connection = self._connections.get(session)
+        if connection is not None and connection.busy:
             raise UsageError("the frame before has not come yet: ask for one at a time")
-        if seat is not None and (seat.run != request.run or seat.process is None or seat.process.ended):
-            self._leave(session, seat)
-            seat = None
-        if seat is None:
-            if len(self._seats) >= MOST_PLAYERS:
+        if connection is not None and (
+            connection.run != request.run or connection.process is None or connection.process.ended
+        ):
+            self._leave(session, connection)
+            connection = None
+        if connection is None:
+            if len(self._connections) >= MOST_PLAYERS:
                 raise UsageError(
                     f"{MOST_PLAYERS} policies are being watched from other screens, which is all that this machine "
                     "should have at once; close one of them"
                 )
-            seat = self._seats[session] = _PlayerConnection(request.run)
-        return seat
+            connection = self._connections[session] = _PlayerConnection(request.run)
+        return connection
 
-    def _leave(self, session: Session, seat: _PlayerConnection) -> None:
-        seat.leave()
-        if self._seats.get(session) is seat:
-            del self._seats[session]
+    def _leave(self, session: Session, connection: _PlayerConnection) -> None:
+        connection.leave()
+        if self._connections.get(session) is connection:
+            del self._connections[session]
 
-    async def _start(self, seat: _PlayerConnection, request: Play) -> None:
+    async def _start(self, connection: _PlayerConnection, request: Play) -> None:
         """Raises `MissionError` when nobody watches any more by the time it could begin."""
         subject = await subject_of(self.core, request.run, request.checkpoint, "evaluate", request.environ)
-        seat.note = await changed_source(self.core, subject)
+        connection.note = await changed_source(self.core, subject)
         task = subject.task(
             "mission_tui.trainer.playing.watch",
             *(str(subject.run.path), "--checkpoint", subject.checkpoint, "--parent", str(os.getpid())),
             attended=True,
         )
-        if seat.left:
+        if connection.left:
             raise MissionError(_NOBODY)
-        seat.checkpoint = subject.checkpoint
-        seat.process = AskedProcess(replace(task, environ={**task.environ, **_CPU_ONLY}))
+        connection.checkpoint = subject.checkpoint
+        connection.process = AskedProcess(replace(task, environ={**task.environ, **_CPU_ONLY}))
 
 
-def _frame(answer: dict[str, Any], request: Play, seat: _PlayerConnection) -> PlayedFrame:
+def _frame(answer: dict[str, Any], request: Play, connection: _PlayerConnection) -> PlayedFrame:
     """What the player answered, with foreign text made harmless. Raises `MissionError` for anything else."""
     try:
         frame = msgspec.convert(answer.get("frame"), PlayedFrame)
     except msgspec.ValidationError as error:
         raise MissionError(f"the player answered something else than a frame: {error}") from error
-    note = "; ".join(part for part in (frame.note, seat.note) if part)
+    note = "; ".join(part for part in (frame.note, connection.note) if part)
     taken = frame.pixels is not None and request.order.canvas.cell is not None and is_sound(frame.pixels)
     return structs.replace(
         frame,

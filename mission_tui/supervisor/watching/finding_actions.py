@@ -26,10 +26,10 @@ from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.watching.notifying import notify_finding
 
-Deed = Literal["notified", "checkpoint", "pause", "stop"]
+FindingAction = Literal["notified", "checkpoint", "pause", "stop"]
 
 # A stop saves by itself, and a pause on the way to it would only delay it.
-_LADDER: Mapping[str, tuple[Deed, ...]] = {
+_LADDER: Mapping[str, tuple[FindingAction, ...]] = {
     "off": (),
     "notify": ("notified",),
     "checkpoint": ("notified", "checkpoint"),
@@ -40,10 +40,10 @@ _LADDER: Mapping[str, tuple[Deed, ...]] = {
 
 def react(core: Core, run: LiveRun, finding: Finding) -> None:
     """Do what `finding` may cause and has not caused yet. Marked, cleared and ended ones cause nothing."""
-    for deed in _allowed(run, finding):
+    for action in _allowed(run, finding):
         journal = core.store.run(run.id).journal
-        if finding.id in journal.due and (finding.id, finding.severity, deed) not in journal.acted:
-            _DEEDS[deed](core, run, finding)
+        if finding.id in journal.due and (finding.id, finding.severity, action) not in journal.acted:
+            _ACTIONS[action](core, run, finding)
 
 
 def react_to_due(core: Core, run: LiveRun) -> None:
@@ -53,14 +53,16 @@ def react_to_due(core: Core, run: LiveRun) -> None:
         react(core, run, journal.findings[finding_id])
 
 
-def _allowed(run: LiveRun, finding: Finding) -> tuple[Deed, ...]:
+def _allowed(run: LiveRun, finding: Finding) -> tuple[FindingAction, ...]:
     if run.spec is None or finding.severity == "info":
         return ()
     can = abilities_of(run.spec, reports=True)
-    ladder = tuple(deed for deed in _LADDER[acts(run.spec.keep.health, finding.rule)] if refusal(can, deed) is None)
+    ladder = tuple(
+        action for action in _LADDER[acts(run.spec.keep.health, finding.rule)] if refusal(can, action) is None
+    )
     if finding.part_of.startswith(f"{AfterChange.id}-"):
-        # Whoever is told hears the story, which is as grave as this; once is enough.
-        ladder = tuple(deed for deed in ladder if deed != "notified")
+        # The finding of the change is notified, with the same severity; once is enough.
+        ladder = tuple(action for action in ladder if action != "notified")
         return ladder if finding.severity == "critical" else ()
     return ladder if finding.severity == "critical" else ladder[:1]
 
@@ -83,7 +85,7 @@ def _stop(core: Core, run: LiveRun, finding: Finding) -> None:
         stop_gracefully(core, run)
 
 
-_DEEDS: Mapping[Deed, Callable[[Core, LiveRun, Finding], None]] = {
+_ACTIONS: Mapping[FindingAction, Callable[[Core, LiveRun, Finding], None]] = {
     "notified": notify_finding,
     "checkpoint": _checkpoint,
     "pause": _pause,
@@ -96,14 +98,14 @@ def _takes_orders(runs: Runs, run: LiveRun) -> bool:
     return run.lives() and run.end is None and runs.store.run(run.id).state != "stopping"
 
 
-def _journal(runs: Runs, run: LiveRun, finding: Finding, verb: Verb, deed: Deed) -> None:
+def _journal(runs: Runs, run: LiveRun, finding: Finding, verb: Verb, action: FindingAction) -> None:
     """First what is asked, by which a restarted supervisor goes on, then that it was this finding that asked."""
     runs.record_observed(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
-    runs.record_observed(run, partial(_acted, finding, deed))
+    runs.record_observed(run, partial(_acted, finding, action))
 
 
-def _acted(finding: Finding, deed: Deed, seq: int, t: float) -> FleetEvent:
-    return HealthActed(seq, t, finding.id, deed)
+def _acted(finding: Finding, action: FindingAction, seq: int, t: float) -> FleetEvent:
+    return HealthActed(seq, t, finding.id, action)
 
 
 def keep_last_good(runs: Runs, run: LiveRun) -> None:

@@ -53,14 +53,14 @@ class WrittenBytes:
 
 
 class _Attempt(Struct):
-    """What is known of the processes of a run's attempt `number`; `dear_at` is when the dear questions were asked."""
+    """What is known of the processes of a run's attempt `number`; `costly_at` is when the dear questions were asked."""
 
     number: int
     stats: dict[int, ProcessStat] = field(default_factory=dict)
     written: WrittenBytes = field(default_factory=WrittenBytes)
     pss_bytes: int | None = None
     open_files: int | None = None
-    dear_at: float = -math.inf
+    costly_at: float = -math.inf
 
 
 class UsageMeter:
@@ -79,7 +79,7 @@ class UsageMeter:
         for run_id, run in list(self._runs.live.items()):
             known = before.get(run_id)
             self._attempts[run_id] = known if known and known.number == run.attempt else _Attempt(run.attempt)
-        self._ask_dear(now, DEAR_S if attended else DEAR_UNATTENDED_S)
+        self._read_costly_facts(now, DEAR_S if attended else DEAR_UNATTENDED_S)
         for run_id, known in self._attempts.items():
             self._runs.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
 
@@ -92,16 +92,16 @@ class UsageMeter:
         keeper = self._runs.store.run(run_id).observed.pids.keeper
         return sum(min(it.rss_bytes, KEEPER_BYTES) if pid == keeper else it.rss_bytes for pid, it in stats.items())
 
-    def _ask_dear(self, now: float, age_s: float) -> None:
+    def _read_costly_facts(self, now: float, age_s: float) -> None:
         """Ask the run that was not asked for the longest time, if that is long enough and it has processes."""
-        known_ones = [(known.dear_at, run_id) for run_id, known in self._attempts.items() if known.stats]
-        dear_at, run_id = min(known_ones, default=(now, ""))
-        if now - dear_at < age_s:
+        known_ones = [(known.costly_at, run_id) for run_id, known in self._attempts.items() if known.stats]
+        costly_at, run_id = min(known_ones, default=(now, ""))
+        if now - costly_at < age_s:
             return
         family, known = self._family(run_id), self._attempts[run_id]
         known.pss_bytes = _sum(map(pss_bytes, family))
         known.open_files = _sum(map(open_files, family))
-        known.dear_at = now
+        known.costly_at = now
 
     def _usage(self, run_id: str, known: _Attempt, elapsed_s: float) -> Usage | None:
         before = known.stats

@@ -220,7 +220,7 @@ PREDECESSOR_S = 30
 
 
 class Follower:
-    """One attempt's. Whether it `hears` a script, and the rows once there are any."""
+    """One attempt's. `is_reported`: its script reports rows itself; the rows once there are any."""
 
     def __init__(self, run_dir: RunDir, attempt: int, pattern: str | None = None, since: float = 0.0) -> None:
         self._run_dir = run_dir
@@ -236,7 +236,7 @@ class Follower:
         self._waits = False
 
     @property
-    def hears(self) -> bool:
+    def is_reported(self) -> bool:
         return self._reported is not None
 
     def poll(self) -> None:
@@ -253,7 +253,11 @@ class Follower:
             self._complain(str(error))
             if isinstance(error, StorageError):
                 self._say_waiting(str(error))
-        if self.hears and time.monotonic() - self._wrote_at > FULL_S and not os.statvfs(self._files.path).f_bavail:
+        if (
+            self.is_reported
+            and time.monotonic() - self._wrote_at > FULL_S
+            and not os.statvfs(self._files.path).f_bavail
+        ):
             self._say_waiting(f"the disk of {self._files.path} is full: what the script reports waits for room")
         if self._telemetry is not None and any(order.what == "stop" for order in self._telemetry.orders()):
             os.close(open_to_append(self._files.stop_asked))
@@ -326,7 +330,7 @@ def main(words: Sequence[str]) -> int:
         if over:
             follower.close()
             return 0
-        least_s = REPORT_S if follower.hears else LOGS_S
+        least_s = REPORT_S if follower.is_reported else LOGS_S
         look_s = max(least_s, (time.monotonic() - begun) / SHARE)
         while time.monotonic() - begun < look_s and not files.exit.exists():
             time.sleep(SLICE_S)

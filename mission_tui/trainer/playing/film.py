@@ -163,7 +163,7 @@ class _Film:
         progress: _Progress,
     ) -> None:
         self._scenes, self._sheet, self._seeds, self._progress = scenes, sheet, seeds, progress
-        self.takes = tuple(self._rehearsed())
+        self.takes = tuple(self._played_takes())
         """Every episode, as it was played without pictures."""
         most = min(_MOST_FRAMES_AN_EPISODE, _MOST_FRAMES // len(seeds))
         longest = max(take.steps for take in self.takes)
@@ -192,7 +192,7 @@ class _Film:
         self._progress(self.drawn, max(total, self.drawn), "drawing")
         return self._sheet.compose([it.picture for it in self._scenes], [it.caption for it in self._scenes])
 
-    def _rehearsed(self) -> Iterator[Take]:
+    def _played_takes(self) -> Iterator[Take]:
         """Raises `PresetError` for an episode that is too long to be filmed."""
         total = len(self._seeds) * len(self._scenes)
         for at, (seed, scene) in enumerate((seed, scene) for seed in self._seeds for scene in self._scenes):

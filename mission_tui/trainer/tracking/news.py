@@ -208,11 +208,11 @@ def about(run: RunDir) -> About:
     """What the run is now. Raises `MissionError` where its spec cannot be read."""
     (side,) = read_sides([run.path], lambda _: None, (RETURN,))[RETURN]
     view = side.view
-    settings = {name: _sayable(name, value) for name, value in effective_settings(side).items()}
+    settings = {name: _redacted(name, value) for name, value in effective_settings(side).items()}
     return About(view.id, view.name, view.preset, view.group, tuple(view.labels), settings)
 
 
-def _sayable(name: str, value: Any) -> Any:
+def _redacted(name: str, value: Any) -> Any:
     """`value`, or stars for what may be a secret: it is on record here, and not for that on somebody's server."""
     if name.startswith(_ENV):
         return value if is_harmless(name.removeprefix(_ENV), str(value)) else _HIDDEN

@@ -20,11 +20,11 @@ from mission_tui.tui.screens.sheet import Sheet
 from mission_tui.tui.state.app_context import AppContext
 
 _LOOK_S = 1.0
-Deed = Literal["take", "discard", "again"]
+TrialAnswer = Literal["take", "discard", "again"]
 _VERDICT_STYLES = {"helps": colours.GOOD, "hurts": colours.ALARM, "no difference": colours.INK}
 
 
-class TrialScreen(Sheet[Deed]):
+class TrialScreen(Sheet[TrialAnswer]):
     """Dismissed with what is to become of it. It follows the newest trial of `run` as snapshots come."""
 
     surprises = True

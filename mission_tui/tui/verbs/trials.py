@@ -10,7 +10,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import UNDO_S, Try
 from mission_tui.tui.screens.questions import ask_line, settings_in, words_of
-from mission_tui.tui.screens.trial import Deed, TrialScreen
+from mission_tui.tui.screens.trial import TrialAnswer, TrialScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.verbs.orders import Verb
@@ -52,12 +52,12 @@ def _tried(app_context: AppContext, view: RunView) -> RunView:
     return source if source.trials[-1].plan.number == mark.number and not source.trials[-1].closed else view
 
 
-async def _look_at_trial(app_context: AppContext, view: RunView) -> Deed | None:
-    deed = await app_context.ask_user(TrialScreen(app_context, view))
-    if deed is None or deed == "again":
-        return deed
-    reply = await app_context.ask(lambda id_: Try(id=id_, run=view.id, do=deed))
-    if deed == "discard":
+async def _look_at_trial(app_context: AppContext, view: RunView) -> TrialAnswer | None:
+    answer = await app_context.ask_user(TrialScreen(app_context, view))
+    if answer is None or answer == "again":
+        return answer
+    reply = await app_context.ask(lambda id_: Try(id=id_, run=view.id, do=answer))
+    if answer == "discard":
         app_context.undo_stack.append(UndoableAction("removed", reply.runs, app_context.clock()))
         app_context.toast(f"{reply.notes[0]}: u brings them back for {UNDO_S:.0f} s", seconds=UNDO_S)
     else:
@@ -65,7 +65,7 @@ async def _look_at_trial(app_context: AppContext, view: RunView) -> Deed | None:
         app_context.toast(f"{reply.notes[0]}; u takes it back for {UNDO_S:.0f} s", seconds=UNDO_S)
     app_context.warn(reply.notes[1:])
     app_context.redraw()
-    return deed
+    return answer
 
 
 async def _begin_trial(app_context: AppContext, view: RunView, finding: Finding | None, said: str) -> None:
