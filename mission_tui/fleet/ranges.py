@@ -40,7 +40,9 @@ LearningRate = Annotated[float, Meta(gt=0.0, le=1.0)]
 
 
 class Schedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A hyper-parameter that changes with progress: from `start` (first step) to `end` (last step)."""
+    """A learning-rate schedule, or that of another hyper-parameter: with progress from `start` (first step) to `end`
+    (last step).
+    """
 
     start: NonNegative
     end: NonNegative = 0.0

@@ -1,4 +1,5 @@
-"""A process that has imported what every trainer imports, and forks keepers and trainers off itself on request.
+"""A fork server: a process that has imported what every trainer imports, and forks keepers and trainers off itself on
+request.
 
 It has built nothing and holds no lock; its one socket leads to the supervisor that started it. What is forked here is
 what the cold path starts (`keeper/child.py`), with the same words, variables, limits and descriptors.

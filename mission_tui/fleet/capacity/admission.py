@@ -1,4 +1,5 @@
-"""The queue: which of the waiting runs begin now, on which GPU, and what each of the others waits for.
+"""The queue and its admission control: which of the waiting runs begin now, on which GPU, and what each
+of the others waits for.
 
 The rule. Runs are queued by the moment they came; a step of priority counts as much as an hour of waiting. For the
 first run that is short of a resource, that resource is reserved: runs behind it get none of it, but may have any other.

@@ -3,7 +3,7 @@ journal and of its own `keep.restart` and `keep.on_reboot`.
 
 Restarts after failures (retries) are off by default. What another attempt would only repeat (settings, an environment,
 numbers that are not finite) needs the user's word in `also`, and an attempt that somebody asked to end is never
-followed by another.
+followed by another. The wait before each doubles (exponential backoff), up to an hour.
 
 After a reboot, what somebody had asked to end, or had paused or frozen, waits for that person. A machine that restarts
 again and again is not helped by starting again what it ran.

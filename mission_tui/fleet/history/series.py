@@ -1,4 +1,5 @@
-"""The columns of one run over its updates, kept compactly, with rewind and with thinning for charts.
+"""The columns of one run over its updates, kept compactly, with rewind, and thinned (downsampled)
+for charts.
 
 Rows are in file order and `update` rises strictly. A blank cell (never logged) and a NaN are different things: cells
 are 32-bit floats, NaN marks a blank, and the few real NaNs are remembered by row.

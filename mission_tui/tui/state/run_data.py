@@ -338,7 +338,7 @@ def _keep_ghost(data: RunData, ghost: str, tags: tuple[str, ...], reply: History
 
 
 _SETTLE_S = 0.1
-"""Lines that a held key passes over are not asked for."""
+"""A debounce: of lines that a held key passes over nothing is requested."""
 
 
 class EndedCourses:
