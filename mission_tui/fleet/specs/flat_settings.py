@@ -24,11 +24,14 @@ _MOST = 8
 def written_settings(spec: Spec) -> dict[str, Any]:
     """Every setting by its dotted name, a table's entries each on their own; what is None is left out.
 
-    So is `ppo` where another algorithm trains.
+    So is `ppo` where another algorithm trains, and of a command also what only our trainer would take of `env`: the
+    defaults that stand there are not what it trains with.
     """
     flat: dict[str, Any] = {}
     tables = msgspec.to_builtins(spec)
-    if other_algorithm(spec.run.algo) is not None:
+    if spec.run.command is not None:
+        tables["env"] = {"id": spec.env.id}
+    if spec.run.command is not None or other_algorithm(spec.run.algo) is not None:
         del tables["ppo"]
     for name, value in tables.items():
         if name not in WORDS_ONLY:

@@ -7,7 +7,7 @@ import random
 from msgspec import structs
 
 from mission_tui.fleet.specs.flat_settings import GroupSettings, learned_with, varying, written_settings
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.supervisor.conftest import stub_spec
 
 
@@ -34,6 +34,14 @@ def test_what_is_kept_of_each_member_says_what_all_of_their_settings_say() -> No
         assert group.varied == whole
         varied += bool(whole)
     assert varied > 100
+
+
+def test_a_command_has_no_settings_of_a_trainer() -> None:
+    """PPO's and the environment's defaults are in its spec, but nothing of it uses them; what it was given is there."""
+    spec = Spec(preset="", env=EnvSpec(), run=RunSpec(command=("python", "train.py"), values={"lr": "1e-3"}))
+    flat = written_settings(spec)
+    assert [name for name in flat if name.startswith(("env.", "ppo."))] == ["env.id"]
+    assert (flat["run.command"], flat["run.values.lr"]) == (["python", "train.py"], "1e-3")
 
 
 def test_what_a_host_profile_said_is_no_setting() -> None:
