@@ -30,17 +30,15 @@ VERBS = {
     "playing": "evaluate film",
     "compare": "compare",
     "report": "report",
-    "track": "track",
     "screen_views": "screenshot serve",
     "bench": "bench",
     "tune": "tune",
     "search": "search",
-    "import_export": "export import-checkpoint import-run",
+    "import_export": "export import-checkpoint import-run track",
     "cleanup": "clean rm prune",
     "presets": "presets check",
     "doctor": "paths doctor",
-    "supervisor": "supervisor bridge",
-    "service": "service",
+    "supervisor": "supervisor bridge service",
 }
 """By module of `mission_tui.cli.verbs` its verbs that have options of their own; verb `x-y` is `x_y_command` there.
 

@@ -19,7 +19,7 @@ import pytest
 from mission_tui.cli import unit_file
 from mission_tui.cli.root import main
 from mission_tui.cli.unit_file import UnitFile, command_of
-from mission_tui.cli.verbs import service
+from mission_tui.cli.verbs import supervisor
 from mission_tui.errors import UsageError
 from tests.cli.test_json_documents import check
 
@@ -61,8 +61,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     program = tmp_path / "bin" / "systemctl"
     program.write_text(SYSTEMCTL)
     program.chmod(0o755)
-    monkeypatch.setattr(service, "BOOTED", tmp_path)
-    for module in (service, unit_file):
+    monkeypatch.setattr(supervisor, "BOOTED", tmp_path)
+    for module in (supervisor, unit_file):
         monkeypatch.setattr(module, "LINGER", made.lingers)
     for name in ("XDG_CONFIG_HOME", "NO_BUS"):
         monkeypatch.delenv(name, raising=False)
@@ -208,7 +208,7 @@ def test_without_systemd_it_says_what_does_the_same(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence, a line for cron that a shell can read, exit code 69, and nothing written."""
-    monkeypatch.setattr(service, "BOOTED", machine.home / "absent")
+    monkeypatch.setattr(supervisor, "BOOTED", machine.home / "absent")
     for verb in ("install", "status", "uninstall"):
         assert main(["service", verb]) == 69
         told = capsys.readouterr()

@@ -17,8 +17,7 @@ from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.compare import comparison
-from mission_tui.tui.widgets.group_cells import GROUP_CELLS
-from mission_tui.tui.widgets.run_table import _shape
+from mission_tui.tui.widgets.run_table import GROUP_CELLS, _shape
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.sides import a_side
 from tests.tui.stage import staged

@@ -17,7 +17,7 @@ from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.charts import ComparisonChart
 from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.detail import tab_line
-from mission_tui.tui.widgets.group_cells import GROUP_CELLS
+from mission_tui.tui.widgets.run_table import GROUP_CELLS
 from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended
 from tests.tui.sides import a_side
 from tests.tui.stage import PRESETS, staged
