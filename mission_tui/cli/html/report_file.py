@@ -131,7 +131,7 @@ def _findings(details: DetailsReply, room: DetailLevel, level: int) -> Html:
         level,
         "Findings",
         tag("ol", rows, class_="findings") if rows else tag("p", "No health rule had anything to say."),
-        tag("p", f"and {numbers.count(more)} more, less grave", class_="quiet") if more else None,
+        tag("p", f"and {numbers.count(more)} more, less severe", class_="quiet") if more else None,
         tag("ul", (tag("li", failed.sentence) for failed in view.failed_duties)) if view.failed_duties else None,
     )
 

@@ -57,7 +57,7 @@ def try_command(
     """Try other settings on branches of a run, before it has them.
 
     From its last good checkpoint two branches for each seed train for a short budget: one as RUN is, one with --set, or
-    with what a finding advises (default: the gravest that advises settings). Then one sentence: helps, hurts, no
+    with what a finding advises (default: the most severe that advises settings). Then one sentence: helps, hurts, no
     difference, or too noisy.
 
     \b

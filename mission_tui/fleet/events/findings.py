@@ -114,8 +114,8 @@ def harmed_from(finding: Finding, findings: Iterable[Finding]) -> int:
 
 def harms_policy(finding: Finding) -> bool:
     """Whether it is open and says that the policy is harmed, so that no checkpoint since it began is a way back."""
-    grave = finding.rule in OF_THE_POLICY if finding.severity == "warning" else finding.severity == "critical"
-    return finding.state == "open" and grave and finding.rule not in NOT_OF_THE_POLICY
+    severe = finding.rule in OF_THE_POLICY if finding.severity == "warning" else finding.severity == "critical"
+    return finding.state == "open" and severe and finding.rule not in NOT_OF_THE_POLICY
 
 
 def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -126,7 +126,7 @@ def symptoms_of(cause: Finding, findings: Iterable[Finding]) -> tuple[Finding, .
 
 
 def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """`findings` without the symptoms of others among them, each as grave as the gravest of its own symptoms."""
+    """`findings` without the symptoms of others among them, each as severe as the most severe of its own symptoms."""
     by_id, parts = {finding.id: finding for finding in findings}, _parts(findings)
     causes = (it for it in findings if (cause := by_id.get(it.part_of)) is None or not _covers(cause, it))
     return tuple(_as_severe_as_its_symptoms(it, parts[it.id]) if it.id in parts else it for it in causes)

@@ -153,7 +153,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
 
 
 def noted(verdict: ResumeVerdict, notes: tuple[Change, ...]) -> ResumeVerdict:
-    """`verdict` with `notes` at its end; what was safe is then a note, and what was graver stays so."""
+    """`verdict` with `notes` at its end; what was safe is then a note, and what was more severe stays so."""
     grade: Grade = "note" if notes and verdict.grade == "safe" else verdict.grade
     return ResumeVerdict(grade, (*verdict.changes, *notes))
 

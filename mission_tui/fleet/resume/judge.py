@@ -1,7 +1,7 @@
 """The table of rulings, one row per field of a spec, and the verdict that they add up to.
 
-Every difference gets exactly one change; a field without a row does not touch learning. The verdict is as grave as its
-gravest change, and an unchanged spec is safe.
+Every difference gets exactly one change; a field without a row does not touch learning. The verdict is as severe as its
+most severe change, and an unchanged spec is safe.
 
 What a person chose, word by word, makes the spec and terms of the resume: each choice is offered by the verdict on what
 the choices before it made of the request.
@@ -140,7 +140,7 @@ RULES: Mapping[str, Rule] = {
 def judge_resume(was: Spec, now: Spec, facts: ResumeFacts, terms: Terms = AS_IT_WAS) -> ResumeVerdict:
     """The verdict on going on with `now` on `terms` where a run of `was` stands at `facts`.
 
-    Each change carries the remedies that can be carried out and leave the verdict no graver than it is.
+    Each change carries the remedies that can be carried out and leave the verdict no more severe than it is.
     """
     verdict = _judged(Sides.of(was, now, facts, terms))
     changes = (_with_offers(was, ResumeTarget(now, terms), facts, verdict.grade, change) for change in verdict.changes)
@@ -157,8 +157,8 @@ def _with_offers(was: Spec, target: ResumeTarget, facts: ResumeFacts, grade: Gra
     """`change` with those of its remedies that help, and with going back to the old value where that helps."""
     if change.name == "run.algo":
         return change  # settings of the other one went with it, and only a new run has some
-    offers, grave = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
-    if grave and change.name in RULES and restore_field(was, target.spec, change.name) != target.spec:
+    offers, severe = change.remedies, _GRAVITY.index(change.grade) >= _GRAVITY.index("warn")
+    if severe and change.name in RULES and restore_field(was, target.spec, change.name) != target.spec:
         offers = (*offers, Remedy("restore", f"{change.name} stays as it was"))
     if BRANCH in offers and not weights_may_fit(was, target.spec):
         change = structs.replace(change, remedy=_WITHOUT_WEIGHTS)

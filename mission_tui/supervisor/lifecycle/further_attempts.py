@@ -356,11 +356,11 @@ def _speed(runs: Runs, run_id: str) -> float | None:
 def _collapsed(runs: Runs, run_id: str, checkpoint: Manifest) -> str | None:
     """The sentence of the critical finding that was open at `checkpoint` and says that nothing is learned any more."""
     for finding in runs.store.run(run_id).journal.findings.values():
-        grave = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
+        severe = finding.rule in _STOPPED_LEARNING and finding.severity == "critical"
         here = finding.attempt == checkpoint.attempt
         # The journal's word on how long an open one lasted is from when it was last told.
         lasts = finding.state != "cleared" or checkpoint.update <= finding.last_update
-        if grave and here and lasts and finding.suspect_from <= checkpoint.update:
+        if severe and here and lasts and finding.suspect_from <= checkpoint.update:
             return finding.sentence
     return None
 

@@ -160,7 +160,7 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
 
 
 def _finding(runs: Runs, run_id: str, request: Try) -> Finding | None:
-    """The one that is named by id, rule or number; without a name and without settings the gravest with advice.
+    """The one that is named by id, rule or number; without a name and without settings the most severe with advice.
 
     Raises `UsageError` for one that there is not, and for one whose advice has no setting where that is to be tried.
     """
@@ -191,8 +191,8 @@ def _start(runs: Runs, run_id: str, finding: Finding | None) -> _Start:
     run, view = runs.run_dir(run_id), runs.store.view(run_id)
     trouble = finding
     if trouble is None:
-        grave = [it for it in view.findings if it.state == "open" and it.severity != "info"]
-        trouble = min(grave, key=lambda it: (it.attempt, it.suspect_from), default=None)
+        severe = [it for it in view.findings if it.state == "open" and it.severity != "info"]
+        trouble = min(severe, key=lambda it: (it.attempt, it.suspect_from), default=None)
     good = None if trouble is None else last_good(run, trouble, view.findings)
     if good is not None:
         return _Start(good)

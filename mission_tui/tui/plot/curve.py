@@ -217,7 +217,7 @@ class EvaluationPoint:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Everything beside the curves; the gravest bands last, so that they lie on top."""
+    """Everything beside the curves; the most severe bands last, so that they lie on top."""
 
     marks: tuple[Mark, ...] = ()
     bands: tuple[Band, ...] = ()

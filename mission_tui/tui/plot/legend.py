@@ -156,8 +156,8 @@ def signs(marks: Marks, width: int) -> list[Strip]:
         ("2" if kind == "resume" else sign, style, word) for kind, (sign, style, word) in MARKS.items() if kind in kinds
     ]
     if marks.bands:
-        gravest = marks.bands[-1].severity
-        said.append((f"{SEVERITY_SHAPES[gravest]}░", colours.severity_style(gravest), "finding"))
+        worst = marks.bands[-1].severity
+        said.append((f"{SEVERITY_SHAPES[worst]}░", colours.severity_style(worst), "finding"))
     parts: list[Part] = []
     room = width
     for sign, style, word in said:

@@ -216,8 +216,8 @@ def _write_words(canvas: Canvas, scene: Scene, frame: Frame) -> None:
 
 
 def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
-    """The name of each band after its sign, the gravest first, where it covers no other name and no sign of a band as
-    grave: those that begin together would write into each other, so that no word could be read.
+    """The name of each band after its sign, the most severe first, where it covers no other name and no sign of a band
+    as severe: those that begin together would write into each other, so that no word could be read.
     """
     named_ones = [band for band in scene.marks.bands if band.word]
     bands = sorted(named_ones, key=lambda it: (-GRAVITY[it.severity], it.first))
@@ -229,7 +229,7 @@ def _name_bands(canvas: Canvas, scene: Scene, frame: Frame) -> None:
         heads = {frame.column(it.first) for it in bands if GRAVITY[it.severity] >= GRAVITY[band.severity]}
         room = last - first > cells or canvas.is_free(last + 1, 0, cells - last + first)
         if room and first not in named and not named.intersection(place) and not heads.intersection(place[:-1]):
-            # With its sign again, which a graver band that goes on here has covered.
+            # With its sign again, which a more severe band that goes on here has covered.
             canvas.text(
                 first, 0, f"{SEVERITY_SHAPES[band.severity]} {band.word} ", colours.severity_style(band.severity)
             )
