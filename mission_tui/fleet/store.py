@@ -131,6 +131,10 @@ class Store:
         self._views.pop(run_id, None)
         self._shelve(run_id, run_dir, made, over)
 
+    def older_ids(self) -> list[str]:
+        """Ended runs that no snapshot shows and that are not on the shelf, the last to end first."""
+        return [run_id for run_id in self._ordered()[1][SNAPSHOT_ENDED:] if run_id in self._runs]
+
     def _shelve(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
         shared = structs.replace(made, preset=intern(made.preset), group=made.group and intern(made.group))
         outcome = structs.replace(over.outcome, cause=intern(over.outcome.cause))

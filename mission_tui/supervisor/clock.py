@@ -23,7 +23,7 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
-from mission_tui.supervisor.lifecycle.adoption import Arrivals
+from mission_tui.supervisor.lifecycle.adoption import Arrivals, Shelving
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
@@ -51,6 +51,7 @@ GROUND_TICKS = 2
 TRASH_TICKS = 60
 CLAIM_TICKS = 2
 ARRIVAL_TICKS = 10
+SHELVE_TICKS = 10
 TRACK_TICKS = 2
 MOST_MAILBOXES = 250
 """Runs that speak by files and are looked at in one beat: each look opens three files, on a network file system."""
@@ -95,6 +96,7 @@ class Clock:
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
         self._arrivals = Arrivals(core)
+        self._shelving = Shelving(core)
         self._other_roots = OtherRoots(core)
         self._mailboxes = Mailboxes(core)
         self._claims = partial(claims_of, core)
@@ -154,6 +156,8 @@ class Clock:
             attempt("looking into the trash", lambda: self._purger.poll(time.time()), None)
         if self._beats % ARRIVAL_TICKS == 0:
             attempt("search for new run directories", self._arrivals.poll, None)
+        if self._beats % SHELVE_TICKS == 0:
+            attempt("putting away of ended runs", lambda: self._shelving.poll(time.monotonic()), None)
         attempt("journals", self._retry_journals, None)
         attempt("meters", self._sample, None)
         attempt("leftovers", self._find_stale, None)

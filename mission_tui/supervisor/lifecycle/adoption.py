@@ -54,6 +54,10 @@ SLICE_S = 0.015
 """How long taking runs in keeps the loop before others have their turn."""
 MOST_ENTRIES = 4096
 """Of one directory that are looked at; larger ones count by those."""
+QUIET_S = 600.0
+"""Nothing that is asked of an ended run, and nothing that is done about its end, takes as long as this."""
+SHELVE_S = 0.01
+"""How long putting runs away keeps the loop: some tens of them."""
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +122,9 @@ def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
 
 
 def load_waiting(core: Core, run_id: str) -> None:
-    """Know the whole of an ended run that waits on the shelf; nothing for any other."""
+    """Know the whole of an ended run that waits on the shelf; of any other nothing is read."""
+    if run_id not in core.live:
+        core.fetched[run_id] = time.monotonic()
     if run_id in core.waiting:
         del core.waiting[run_id]
         run_dir = core.run_dir(run_id)
@@ -142,19 +148,64 @@ def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
     shelved = core.store.shelved(run_id)
     stamp = stamp_of(run_dir, shelved[1].attempt) if shelved is not None else 0
     load_waiting(core, run_id)
-    run, view = core.store.run(run_id), core.store.view(run_id)
-    if (
-        shelved is not None
-        and (clean(shelved[0].name), clean(shelved[0].group or "")) == (view.name, view.group or "")
-        and run.state == "ended"
-        and not view.flags
-        and not run.journal.foreign
-    ):
-        core.store.put_back(run_id, run.run_dir, *shelved)
-        core.waiting[run_id] = None
+    view = core.store.view(run_id)
+    if shelved is not None and _can_wait(core, run_id, shelved[0]):
+        _put_back(core, run_id, *shelved)
         if asked or not views.full:
             views.keep(run_dir, view, stamp)
     return view
+
+
+def _can_wait(core: Core, run_id: str, made: facts.RunCreated) -> bool:
+    """Whether nothing is lost where a run that is known as a whole waits on the shelf; `made` says its name there."""
+    run, view = core.store.run(run_id), core.store.view(run_id)
+    same_words = (clean(made.name), clean(made.group or "")) == (view.name, view.group or "")
+    return same_words and run.state == "ended" and not view.flags and not run.journal.foreign
+
+
+def _put_back(core: Core, run_id: str, made: facts.RunCreated, over: facts.AttemptEnded) -> None:
+    core.store.put_back(run_id, core.store.run(run_id).run_dir, made, over)
+    core.waiting[run_id] = None
+    core.fetched.pop(run_id, None)
+
+
+class Shelving:
+    """Puts ended runs on the shelf while this process lives, as a start would: each takes some twenty kilobytes, and
+    thousands end in weeks. Those that a snapshot shows stay known, and those that somebody asked for a moment ago.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._unfit: dict[str, int] = {}
+        """By the number of its last event then, what the files of a run do not show as ended at a glimpse."""
+
+    def poll(self, now: float) -> None:
+        """At monotonic `now`: put away some of those that are due, the first to end first."""
+        core, begun = self._core, time.monotonic()
+        older = core.store.older_ids() if core.reading.whole.is_set() else []
+        self._unfit = {run_id: self._unfit[run_id] for run_id in older if run_id in self._unfit}
+        for run_id in reversed(older):
+            if self._is_due(run_id, now):
+                self._shelve(run_id)
+                if time.monotonic() - begun > SHELVE_S:
+                    return
+
+    def _is_due(self, run_id: str, now: float) -> bool:
+        core = self._core
+        held = run_id in core.live or run_id in core.unwritten
+        used = max(times.get(run_id, float("-inf")) for times in (core.fetched, core.launched))
+        return not held and now - used > QUIET_S and self._unfit.get(run_id) != core.store.run(run_id).journal.seq
+
+    def _shelve(self, run_id: str) -> None:
+        core = self._core
+        found = run_on_disk.read_short_summary(core.run_dir(run_id))
+        match found.events if found is not None else ():
+            case [facts.RunCreated() as made, facts.AttemptEnded() as over] if _can_wait(core, run_id, made):
+                _put_back(core, run_id, made, over)
+                core.launched.pop(run_id, None)
+                core.counted.pop(run_id, None)
+            case _:
+                self._unfit[run_id] = core.store.run(run_id).journal.seq
 
 
 def load_ended(core: Core, found: run_on_disk.RunOnDisk, newest_bytes: int = run_on_disk.SPARKLINE_BYTES) -> None:

@@ -121,8 +121,8 @@ class Runs:
     """One per process. `live` holds every run that has not ended; `launched` when (monotonic) a run was made here.
     `counted` says whose bytes are known. `unwritten` are the journals of ended runs that wait for the disk.
 
-    `waiting` are the ended runs of which only name and end are known yet, the last to end first; `fetch` reads the
-    whole of one of them, and has to be called before a single run is used.
+    `waiting` are the ended runs of which only name and end are known, the last to end first; `fetch` reads the whole of
+    one of them, and has to be called before a single run is used. `fetched` says when (monotonic) that was.
     """
 
     def __init__(self, root: Path, reserve: Reserve, meters: HostMeters) -> None:
@@ -142,6 +142,7 @@ class Runs:
         self.waiting: dict[str, None] = {}
         self.shelved_views = ShelvedViews()
         self.fetch: Callable[[str], None] = lambda _: None
+        self.fetched: dict[str, float] = {}
         self.changed = asyncio.Event()
 
     def run_dir(self, run_id: str) -> RunDir:
@@ -171,12 +172,15 @@ class Runs:
         self.store.remove_run(run_id)
         self.lanes.forget(run_id)
         self.waiting.pop(run_id, None)
+        self.fetched.pop(run_id, None)
         self.launched.pop(run_id, None)
         self.counted.pop(run_id, None)
         self.changed.set()
 
     def apply(self, run_id: str, fact: Fact) -> bool:
         """Take in a fact that everyone should hear of soon; false when it was known."""
+        if run_id in self.waiting:
+            self.fetch(run_id)
         news = self.store.apply(run_id, fact)
         self.lanes.take(run_id, fact)
         if news:
@@ -185,6 +189,8 @@ class Runs:
 
     def apply_quietly(self, run_id: str, fact: Fact) -> None:
         """Take in a fact that may wait for the next change, such as a heartbeat."""
+        if run_id in self.waiting:
+            self.fetch(run_id)
         self.store.apply(run_id, fact)
         self.lanes.take(run_id, fact)
 
@@ -242,6 +248,7 @@ class Runs:
         if live is not None:
             yield live.journal
             return
+        self.fetch(run_id)  # the number of its last event is known only then
         journal = self.take_journal(self.run_dir(run_id), self.store.run(run_id).journal.seq)
         try:
             yield journal
@@ -264,12 +271,16 @@ class Runs:
         """Journal that `duty` was not done for the run; one that was removed meanwhile has no journal."""
         if run_id not in self.store:
             return
+        self.fetch(run_id)
         attempt, sentence = self.store.run(run_id).journal.attempt, clean(why, WHY_CHARACTERS)
         self.record_observed_of(run_id, lambda seq, t: events.DutyFailureSeen(seq, t, attempt, duty, sentence, number))
 
     def done_for(self, run_id: str, duty: str) -> None:
         """`duty` was done for the run: journaled if it had failed before."""
-        if run_id not in self.store or (known := self.store.run(run_id).journal.duties.get(duty)) is None:
+        if run_id not in self.store:
+            return
+        self.fetch(run_id)
+        if (known := self.store.run(run_id).journal.duties.get(duty)) is None:
             return
         attempt, times = self.store.run(run_id).journal.attempt, known.times
         self.record_observed_of(run_id, lambda seq, t: events.DutyDoneSeen(seq, t, attempt, duty, times))

@@ -1,7 +1,9 @@
-"""Views of older runs that are kept: they spare reading, and are never told of files that were changed."""
+"""Older runs wait on the shelf, also those that ended in this supervisor's life; views of them that are kept spare
+reading, and are never told of files that were changed."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,25 +13,32 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
+from mission_tui.fleet import store
+from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Failed
-from mission_tui.ipc.requests import GetPage
+from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.ipc.replies import Accepted, NamedReply
+from mission_tui.ipc.requests import GetNamed, GetPage, Note, Resume
 from mission_tui.ipc.sockets import encode
 from mission_tui.keeper.files import exit_record, write_json
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.lines import encode_line
+from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, taking_in
+from mission_tui.supervisor.lifecycle.adoption import QUIET_S, glimpse_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs import registry, run_on_disk
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import RunJournal
 from mission_tui.supervisor.runs.run_on_disk import finish
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
+from tests.supervisor.simulated_lab import SimulatedLab
 
 OLDER = 3
 
@@ -163,3 +172,89 @@ async def test_of_more_than_there_is_room_for_those_that_were_asked_for_stay(
     assert [read(run_id, asked=False) for run_id in (first, second, third, first)] == [True, True, True, False]
     assert read(third, asked=True)
     assert [read(run_id, asked=False) for run_id in (third, first, second)] == [False, False, True]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot shows one ended run."""
+    monkeypatch.setattr(store, "SNAPSHOT_ENDED", 1)
+
+
+def over(sim: SimulatedLab, count: int) -> list[str]:
+    """So many runs that have ended, the first to end first."""
+    runs = []
+    for _ in range(count):
+        runs += sim.launch(STUB_ENDS_AT="2")
+        sim.ended(runs[-1])
+    return runs
+
+
+def put_away(sim: SimulatedLab, *runs: str) -> None:
+    """Wait until the runs are on the shelf."""
+    sim.until(lambda: sim.core.waiting.keys() >= {*runs}, QUIET_S, "they are on the shelf")
+
+
+def named(sim: SimulatedLab, *runs: str) -> tuple[RunView, ...]:
+    """What is said of the runs, but for the bytes of their files, which are counted now and then."""
+    reply = sim.ask(lambda id_: GetNamed(id=id_, refs=runs))
+    assert isinstance(reply, NamedReply)
+    return tuple(structs.replace(view, size_bytes=None) for view in reply.runs)
+
+
+@pytest.mark.usefixtures("shown")
+def test_runs_that_end_in_a_supervisors_life_are_put_on_the_shelf(sim: SimulatedLab) -> None:
+    """Only what a snapshot shows stays in memory; of the others the same is said as before, and each can go on."""
+    first, second, third = over(sim, 3)
+    before = named(sim, first, second)
+    put_away(sim, first, second)
+    assert third not in sim.core.waiting
+    assert sim.core.fetched.keys() | sim.core.launched.keys() == {third}
+    assert named(sim, first, second) == before
+    more = ("run.total_timesteps=1000",)
+    assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=first, assignments=more)), Accepted)
+    assert sim.running(first, 3).attempt == 2
+
+
+@pytest.mark.usefixtures("shown")
+def test_what_is_journaled_of_a_run_on_the_shelf_follows_its_last_event(sim: SimulatedLab) -> None:
+    """Be it a note of a person or what came of a duty that took longer: no number is used twice."""
+    run, _ = over(sim, 2)
+    sim.ask(lambda id_: Note(id=id_, run=run, text="before"))
+    put_away(sim, run)
+    sim.core.fail_for(run, "tracking", "nobody answers")
+    sim.core.done_for(run, "tracking")
+    put_away(sim, run)
+    sim.ask(lambda id_: Note(id=id_, run=run, text="after"))
+    events, damage = read_all(sim.dir(run).events, FleetEvent)
+    assert not damage
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert [type(event).__name__ for event in events[-3:]] == ["DutyFailureSeen", "DutyDoneSeen", "RunNoted"]
+
+
+@pytest.mark.usefixtures("shown")
+def test_what_somebody_asked_for_a_moment_ago_stays_in_memory(sim: SimulatedLab) -> None:
+    """A request may take minutes: until then the run is known as a whole."""
+    run, _ = over(sim, 2)
+    for _ in range(4):
+        sim.sleep(QUIET_S / 2)
+        assert run not in sim.core.waiting
+        named(sim, run)
+    put_away(sim, run)
+
+
+@pytest.mark.usefixtures("shown")
+def test_what_the_disk_has_not_taken_stays_in_memory(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose last events wait for room is not put away before they are written."""
+
+    def refuse(journal: RunJournal, make: object, t: float) -> None:
+        raise StorageError(f"{journal} cannot be written", errno.EIO)
+
+    run, _ = over(sim, 2)
+    with monkeypatch.context() as full:
+        full.setattr(RunJournal, "_write", refuse)
+        sim.core.fail_for(run, "tracking", "nobody answers")
+        sim.core.done_for(run, "tracking")
+        sim.sleep(2 * QUIET_S)
+        assert run in sim.core.unwritten
+        assert run not in sim.core.waiting
+    put_away(sim, run)
