@@ -66,7 +66,7 @@ class SnapshotArrivals:
         if self._app_context.coming_back.update(snapshot):
             self._ask_best_returns()
         if sentence := self._stale.update(snapshot):
-            self._app_context.toast(sentence, "warning")
+            self._app_context.announce(sentence, "warning")
         self._newest, self._received_t = snapshot, self._app_context.clock()
         if snapshot.replay is None:
             _alert(self._app_context, self._app, self._app_context.alarm.update(snapshot))
@@ -176,7 +176,7 @@ class SnapshotArrivals:
 def _alert(app_context: AppContext, app: App[Any], news: Sequence[News]) -> None:
     """Announce `news`; the bell and the terminal's notification only unless muted."""
     for sentence in sentences(news):
-        app_context.toast(sentence, "error")
+        app_context.announce(sentence, "error")
     if news and not app_context.alarm.muted:
         app.bell()
         if app._driver is not None and not app.is_headless:

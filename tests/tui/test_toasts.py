@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from textual.widgets._toast import Toast
 
 from mission_tui.tui.state.news import merged, rows, shortened
+from tests.tui.fleets import LIVE, NAN_FINDING, a_fleet
 from tests.tui.stage import Stage, staged
 
 
-def grown_old(stage: Stage) -> None:
-    """As if what is told so far had been there for two seconds."""
+def grown_old(stage: Stage, by_s: float = 2.0) -> None:
+    """As if what is told so far had been there for that much longer."""
     for told in stage.app._notifications:
-        told.raised_at -= 2.0
+        told.raised_at -= by_s
 
 
 @pytest.mark.parametrize("keys", [(), ("enter",), ("enter", "l"), ("slash",), ("m",)])
@@ -90,6 +92,39 @@ async def test_what_is_refused_takes_the_place_of_older_warnings() -> None:
         grown_old(stage)
         stage.app.app_context.toast("cannot kill it: it has ended", "error", seconds=60.0)
         await stage.until(lambda: "cannot kill it: it has ended" in stage.toasts())
+
+
+WARNED = (
+    "000122880 is harmed (entropy-collapse since update 300): to go back to 000081920, " + "`findings --apply` " * 4
+)
+
+
+async def test_a_finding_waits_until_a_warning_about_a_key_was_read() -> None:
+    """What was just done may have to be undone at once; the finding is in the list of messages meanwhile."""
+    found = structs.replace(
+        NAN_FINDING, sentence="train/value_loss is nan at update 1,398, and so is all that follows from it"
+    )
+    ill = a_fleet((structs.replace(LIVE[1], findings=(found,)), *LIVE[2:]), revision=2)
+    async with staged(a_fleet(LIVE[1:]), (80, 24)) as stage:
+        stage.app.app_context.toast("resume accepted for heavy-3f9a", seconds=60.0)
+        stage.app.app_context.warn((WARNED,))
+        await stage.until(lambda: len(stage.toasts()) == 2)
+        grown_old(stage)
+        await stage.arrive(ill)
+        await stage.still()
+        assert [it.split()[0] for it in stage.toasts()] == ["resume", "000122880"]
+        assert any(found.sentence in it.sentence for it in stage.app.app_context.messages)
+        grown_old(stage, 6.0)
+        await stage.until(lambda: any(found.sentence in it for it in stage.toasts()), "the finding's toast")
+
+
+async def test_a_finding_is_told_at_once_beside_what_needs_no_room() -> None:
+    """Only a warning that would go for it is waited for, not what was told of another finding."""
+    async with staged() as stage:
+        stage.app.app_context.announce("sick: " + "train/value_loss is nan at update 1,398 " * 5, "error")
+        stage.app.app_context.toast("16 runs share 2 cores", "warning", seconds=60.0)
+        stage.app.app_context.announce("worse: train/value_loss is nan", "error")
+        await stage.until(lambda: stage.toasts()[-2:] == ["16 runs share 2 cores", "worse: train/value_loss is nan"])
 
 
 def test_sentences_that_differ_in_a_name_are_one() -> None:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
@@ -197,6 +198,7 @@ class AppContext:
         self.undo_stack: list[UndoableAction] = []
         self.messages: deque[Message] = deque(maxlen=KEPT)
         self._told: list[Notification] = []
+        self._announced: list[Notification] = []
         self.kept_form: tuple[str, Draft] | None = None
         self.replay_seek = ReplaySeek(self)
         self.line_load, self.picture_colours = app.line_load, app.picture_colours
@@ -250,13 +252,37 @@ class AppContext:
         Earlier information makes room for it, because each further line would cover one of the screen; warnings stay
         while there is room for both. What finds none is in `messages`, and said to be there.
         """
-        text = literal(sentence)
+        self.messages.append(Message(time.time(), severity, sentence))
+        self._put_up(literal(sentence), severity, seconds)
+
+    def _put_up(self, text: str, severity: Severity, seconds: float | None = None) -> Notification:
         up = self._up()
         for earlier in sorted(up, key=lambda it: it.severity != "information"):
             outdated = earlier.severity == severity == "information" and not _just_now(earlier)
             if outdated or self._rows(text) > MOST_ROWS:
                 self._withdraw(earlier)
-        self._tell(sentence, shortened(text, MOST_ROWS, self._app.size.width), severity, seconds)
+        return self._tell(shortened(text, MOST_ROWS, self._app.size.width), severity, seconds)
+
+    def announce(self, sentence: str, severity: Severity) -> None:
+        """A toast that answers no key. Where it would take the place of a warning that does, it comes when that has
+        been there to be read; in `messages` it is at once.
+        """
+        self.messages.append(Message(time.time(), severity, sentence))
+        self._announce(sentence, severity)
+
+    def _announce(self, sentence: str, severity: Severity) -> None:
+        text, answers = literal(sentence), [it for it in self._up() if self._answers_a_key(it)]
+        shown = shortened(text, MOST_ROWS, self._app.size.width)
+        if answers and rows([*(it.message for it in answers), shown], self._app.size.width) > MOST_ROWS:
+            # Looked at again and again, because a click takes a toast away before its time.
+            self._app.set_timer(ONE_ACTION_S, partial(self._announce, sentence, severity))
+            return
+        self._announced = [it for it in self._announced if it in self._told]
+        self._announced.append(self._put_up(text, severity))
+
+    def _answers_a_key(self, told: Notification) -> bool:
+        """Whether it is a warning about what a person has done."""
+        return told.severity != "information" and told not in self._announced
 
     def warn(self, sentences: Iterable[str]) -> None:
         """A warning for each sentence, beside what was just told of the same action; of those that differ in a name and
@@ -271,16 +297,15 @@ class AppContext:
             text, left = literal(sentence), MOST_ROWS - self._rows()
             if left > 0:
                 more = at + 1 < len(as_one) and rows([text], width) >= left
-                self._tell(sentence, shortened(text, left, width, more=more), "warning", None)
-            else:
-                self.messages.append(Message(time.time(), "warning", sentence))
+                self._tell(shortened(text, left, width, more=more), "warning")
+            self.messages.append(Message(time.time(), "warning", sentence))
         self.messages.extend(Message(time.time(), "warning", it) for it in told if it not in as_one)
 
-    def _tell(self, sentence: str, text: str, severity: Severity, seconds: float | None) -> None:
-        self.messages.append(Message(time.time(), severity, sentence))
+    def _tell(self, text: str, severity: Severity, seconds: float | None = None) -> Notification:
         timeout = seconds or {"information": 4.0, "warning": 8.0, "error": 10.0}[severity]
         self._told.append(Notification(text, severity=severity, timeout=timeout))
         self._app.post_message(Notify(self._told[-1]))
+        return self._told[-1]
 
     def _up(self) -> list[Notification]:
         """The toasts that are up, or will be in a moment."""
