@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -68,10 +68,15 @@ class JudgeSettings:
         return cls(spec, said, files, load_health_file(health) if health is not None else None)
 
 
-def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tuple[Finding, ...]]:
+def judge_log(
+    log: TrainingLog,
+    judge_settings: JudgeSettings,
+    passing: Callable[[Sequence[MetricRecord]], Iterable[MetricRecord]] = iter,
+) -> tuple[str, tuple[Finding, ...]]:
     """The settings that `log` was judged by, in words, and every finding, oldest first.
 
-    A log of another algorithm than PPO is judged only by the rules that fit it, and the words say so.
+    A log of another algorithm than PPO is judged only by the rules that fit it, and the words say so. `passing`
+    sees each record just before it is judged.
 
     Raises `UsageError` when the command line sets what the run itself records, or settings of another rollout size.
     """
@@ -85,24 +90,25 @@ def judge_log(log: TrainingLog, judge_settings: JudgeSettings) -> tuple[str, tup
         if (other := _of_run(log)) is not None:
             words = f"a run of {specs[max(specs)].run.algo}: judged by {', '.join(other.rules)}"
             words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
-            return words, replay(specs, log.records, log.events, log.died)
-        return _words(newest), replay(specs, log.records, log.events, log.died)
+            return words, replay(specs, log.records, log.events, log.died, passing)
+        return _words(newest), replay(specs, log.records, log.events, log.died, passing)
     log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
     if is_of_no_known_algorithm(tags := _tags(log)):
         words = f"{_no_known_algorithm_in_words(tags)}: judged by {', '.join(OF_ANY)}"
         words = f"{words}{_anew_in_words(log)}{_unknown_steps_in_words(log)}{_unknown_return_in_words(log)}"
-        return words, _judged(replace(settings, rollout=None), limits, log.records, RETURNS_ALONE)
+        return words, _judged(replace(settings, rollout=None), limits, passing(log.records), RETURNS_ALONE)
     if told is None or told.algorithm is None:
         words = (
             f"{_words(settings, _rates(log))}{_rows_in_words(log)}{_anew_in_words(log)}{_unknown_return_in_words(log)}"
         )
-        return words, _judged(settings, limits, log.records)
+        return words, _judged(settings, limits, passing(log.records))
     other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
     kin = f" ({', '.join(other.kin)})" if other.kin else ""
     words = f"a log of {other.name} or its kin{kin} and not of PPO ({told.tag}): judged by {', '.join(other.rules)}"
-    return f"{words}; not for this algorithm: {', '.join(unfit(other))}", _judged(settings, limits, log.records)
+    words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
+    return words, _judged(settings, limits, passing(log.records))
 
 
 def algorithm_of(log: TrainingLog) -> tuple[str, tuple[str, ...]]:

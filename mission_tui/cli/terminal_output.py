@@ -8,11 +8,14 @@ exception stays a traceback. The screen starts without click, so click's own err
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO, TypeVar
 
 from mission_tui.errors import EX_FAILED, MissionError
 from mission_tui.fleet.text import clean, clean_line, clean_lines
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 
+Row = TypeVar("Row")
 Colour = Literal["red", "green", "yellow", "cyan", "bright_black"]
 
 _COLOURS: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bright_black": "90"}
@@ -37,6 +41,9 @@ _UNDECODED = re.compile("[\ud800-\udfff]")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EX_INTERRUPTED = 130
+ROWS_A_LOOK = 256
+PATIENCE_S, PACE_S = 1.0, 0.2
+"""Until progress is shown, and between two lines of it."""
 SENTENCE_CHARACTERS = 1000
 
 
@@ -64,6 +71,49 @@ def write_lines(text: str, stream: TextIO | None = None) -> None:
 def write_over(line: str, stream: TextIO) -> None:
     """`line` in place of the terminal's present one, to be written over in turn; an empty one only clears it."""
     _put(stream, _CLEAR_LINE + clean_line(line))
+
+
+@contextmanager
+def shown_meanwhile(words: str) -> Iterator[None]:
+    """While this lasts a terminal on stderr shows `words`, if there are any."""
+    shown = bool(words) and sys.stderr.isatty()
+    if shown:
+        _show_for_now(words)
+    try:
+        yield
+    finally:
+        if shown:
+            _show_for_now("")
+
+
+def _show_for_now(words: str) -> None:
+    write_over(words, sys.stderr)
+    sys.stderr.flush()
+
+
+class RowsProgress:
+    """How far work of many rows is, on a line of stderr that goes again; nothing where that is no terminal, nor of what
+    takes a second. `what` says what is done: "judging progress.csv".
+    """
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._due = time.monotonic() + PATIENCE_S if sys.stderr.isatty() else math.inf
+
+    def passing(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """`rows`, counted as they are taken."""
+        shown = False
+        try:
+            for at, row in enumerate(rows):
+                if at % ROWS_A_LOOK == 0 and (now := time.monotonic()) >= self._due:
+                    done, shown, self._due = self._done + at, True, now + PACE_S
+                    percent = 100 * done // max(1, self._total)
+                    _show_for_now(f"{self._what}: {done:,} of {self._total:,} rows, {percent}%")
+                yield row
+        finally:
+            self._done += len(rows)
+            if shown:
+                _show_for_now("")
 
 
 def write_picture(picture: str, stream: TextIO, *, below: str = "", home: bool = False) -> None:

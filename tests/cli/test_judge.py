@@ -8,13 +8,17 @@ import os
 import pty
 import sys
 import termios
+from collections import Counter
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from mission_tui.cli import terminal_output
 from mission_tui.cli.root import main
+from mission_tui.cli.verbs import judge
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs import event_files
 from mission_tui.records.logs.log import LogError
@@ -576,3 +580,41 @@ def test_outside_traces_are_judged(capsys: pytest.CaptureFixture[str], which: st
     documents = json.loads(said.out)["files"]
     assert [it["file"] for it in documents] == paths
     assert all(it["updates"] > 20 for it in documents)
+
+
+def test_of_thousands_of_findings_the_first_of_each_rule_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line says what the others are and how to see them; `--full` and the document have all."""
+    rows = "".join(f"{k},{k * 2048},{0.09 if k // 20 % 2 else 0.01},{k * 10}\n" for k in range(1, 201))
+    (tmp_path / "often.csv").write_text(HEAD + rows)
+    found = judged(capsys, "often.csv")["findings"]
+    rules = Counter(it["rule"] for it in found)
+    assert rules["kl-persistent"] > 2
+    monkeypatch.setattr(judge, "SHOWN", 2 + len(rules))
+    assert main(["judge", "often.csv"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("    cause: ") == 2 + len(rules)
+    assert all(f" {rule}, updates " in out for rule in rules)
+    assert f"  {len(found) - 2 - len(rules)} more findings: kl-persistent " in out
+    assert out.endswith("; --full prints all, and --json has them\n\n")
+    assert main(["judge", "often.csv", "--full"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("    cause: ") == len(found)
+    assert "more findings" not in out
+
+
+def test_a_terminal_is_shown_how_far_judging_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one line of stderr, which is empty again when the findings are printed; a file or a pipe gets none of it."""
+    monkeypatch.setattr(terminal_output, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(terminal_output, "ROWS_A_LOOK", 5)
+    monkeypatch.setattr(terminal_output, "PACE_S", 0.0)
+    for tty in (False, True):
+        stream = StringIO()
+        monkeypatch.setattr(stream, "isatty", lambda tty=tty: tty)
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert main(["judge", "sick.csv"]) == 0
+        said = stream.getvalue().split("\r\x1b[K")
+        assert said == (
+            ["", *(f"judging sick.csv: {k} of 20 rows, {5 * k}%" for k in (0, 5, 10, 15)), ""] if tty else [""]
+        )

@@ -18,7 +18,7 @@ import click
 
 from mission_tui.cli.options import complete_presets, count_of, finite, json_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Colour, Styled, print_error, write
+from mission_tui.cli.terminal_output import Colour, RowsProgress, Styled, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from mission_tui.fleet.events.findings import Finding
     from mission_tui.records.logs.log import TrainingLog
 
+SHOWN = 40
+"""Findings of one log that are printed whole; of more, `--full` prints all."""
+LARGE_BYTES = 8 << 20
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _NUMBERED = re.compile(r"\bupdate(?=s? \d)")
 _COUNTED = re.compile(r"\bupdate(?=s? \d)|(?<=\d )update(?=s?\b)")
@@ -36,7 +39,7 @@ COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "
 @click.command("judge")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="A folder stands for all logs below it.")
-@click.option("--full", is_flag=True, help="Of several logs too, print every finding with cause and advice.")
+@click.option("--full", is_flag=True, help=f"Print all findings whole, of several logs and of one with over {SHOWN}.")
 @click.option(
     "--preset",
     metavar="NAME",
@@ -113,7 +116,7 @@ def judge_command(
         if as_json:
             write_document(one.document)
         else:
-            one.say_all()
+            one.say_all(None if full else SHOWN)
         return 0
     documents: list[dict[str, Any]] = []
     unread: list[dict[str, str]] = []
@@ -201,8 +204,8 @@ class _Judged:
         worst = Styled(f"{self.worst or '-':<8}", COLOURS.get(self.worst))
         write(worst, f" {count(self.log.updates):>7} {by:<7} {clean(str(self.log.path), 1000)}: {named}")
 
-    def say_all(self) -> None:
-        """All that is to be said of it."""
+    def say_all(self, most: int | None = None) -> None:
+        """All that is to be said of it; with `most`, of no more findings than that, and what the others are."""
         from mission_tui.fleet.health.judge import ROUNDS
         from mission_tui.present.numbers import count
         from mission_tui.records.logs.log import by_row
@@ -219,7 +222,8 @@ class _Judged:
             steps = {it.update: it.timesteps for it in by_row(self.log).updates_done}
             # Rules count the rows of a long log of another algorithm in rounds of several.
             of_rows = _COUNTED if self.algorithm == "PPO" or self.log.updates <= ROUNDS else _NUMBERED
-        for it in findings:
+        shown = findings if most is None else _of_each_rule(findings, most)
+        for it in shown:
             write()
             part = f", part of {rules[it.part_of]}" if it.part_of in rules else ""
             which = f"{counted} {it.first_update:,} to {it.last_update:,}"
@@ -231,6 +235,25 @@ class _Judged:
                 if words:
                     _say(title + (of_rows.sub("row", words) if of_rows else words), 4)
         write()
+        if len(shown) < len(findings):
+            others = Counter(it.rule for it in findings) - Counter(it.rule for it in shown)
+            named = ", ".join(f"{rule} {count(many)}" for rule, many in others.most_common())
+            _say(f"{count(others.total())} more findings: {named}; --full prints all, and --json has them", 2)
+            write()
+
+
+def _of_each_rule(findings: Sequence[Finding], most: int) -> list[Finding]:
+    """At most `most` of `findings`, in their order: the first of each rule and severity, then the second of each, the
+    worst first.
+    """
+    from mission_tui.fleet.events.findings import GRAVITY
+
+    seen: Counter[tuple[str, str]] = Counter()
+    places = []
+    for at, it in enumerate(findings):
+        seen[it.rule, it.severity] += 1
+        places.append((seen[it.rule, it.severity], -GRAVITY[it.severity], at))
+    return [findings[at] for at in sorted(at for *_, at in sorted(places)[:most])]
 
 
 def _say(words: str, indent: int) -> None:
@@ -253,10 +276,13 @@ def _judged(path: Path, judge_settings: JudgeSettings) -> _Judged:
     if path.name == str(path) and not path.suffix and not path.exists():
         why = "there is no such file; `findings NAME --replay` judges the files of a run, or of each run of a group"
         raise UsageError(f"{path}: {why}")
-    log = read_any(path)
+    large = path.is_file() and path.stat().st_size > LARGE_BYTES
+    with shown_meanwhile(f"reading {path.name}" if large else ""):
+        log = read_any(path)
     for sentence in log.damage:
         print_error(f"{path}: {sentence}")
-    return _Judged(log, *algorithm_of(log), *judge_log(log, judge_settings))
+    progress = RowsProgress(f"judging {log.path.name}", len(log.records))
+    return _Judged(log, *algorithm_of(log), *judge_log(log, judge_settings, progress.passing))
 
 
 def _write_sum(counts: Mapping[str, int], unread: int) -> None:

@@ -7,7 +7,7 @@ matter: records count by `seq`, breaks by their time.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -44,12 +44,14 @@ def replay(
     records: Iterable[MetricRecord],
     events: Iterable[journal.FleetEvent],
     died: Mapping[int, float] | None = None,
+    passing: Callable[[Sequence[MetricRecord]], Iterable[MetricRecord]] = iter,
 ) -> tuple[Finding, ...]:
     """Every incident of a run, oldest first; those of the last attempt that are not over are open until its last row.
 
     `specs` has the spec of each attempt (attempts without one are not judged, as they were not when they lived), `died`
     the unix time of each attempt's exit record: until then a silent trainer lived. Where a machine went down and left
-    no such record, the journal's own word that a trainer hung says how long it lived.
+    no such record, the journal's own word that a trainer hung says how long it lived. `passing` sees each record of an
+    attempt just before that is judged: of a million that takes minutes.
     """
     attempts = _sorted(records, events)
     for number, t in (died or {}).items():
@@ -59,17 +61,23 @@ def replay(
     last = max(attempts, default=0)
     for number, told in sorted(attempts.items()):
         if number in specs:
-            found += _judged(judge_of(specs[number]), told, over=number < last)
+            found += _judged(judge_of(specs[number]), told, passing, over=number < last)
     return tuple(found)
 
 
-def _judged(judge: HealthJudge, told: _Attempt, *, over: bool) -> Iterable[Finding]:
+def _judged(
+    judge: HealthJudge,
+    told: _Attempt,
+    passing: Callable[[Sequence[MetricRecord]], Iterable[MetricRecord]],
+    *,
+    over: bool,
+) -> Iterable[Finding]:
     """Every incident of one attempt as it was last judged, also those that a judge forgets."""
     known: dict[str, Finding] = {}
     judge.resumed_with(told.changes)
     for t, cause in told.breaks:
         judge.broken(t, cause)
-    for record in told.records:
+    for record in passing(told.records):
         known |= {finding.id: finding for finding in judge.feed(record)}
     known |= {finding.id: finding for finding in judge.silence(told.lived_t)}
     if over:
