@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from mission_tui.fleet.events.journal import (
     DutyFailureSeen,
     FindingChanged,
     GainMeasured,
+    HealthActed,
     KeeperLost,
     RunCreated,
     RunParked,
@@ -36,12 +38,13 @@ from mission_tui.fleet.events.metrics import (
 )
 from mission_tui.fleet.events.outcome import Failed, Finished
 from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen, HeartbeatSeen, LinkSeen, PhaseSeen, Pids, PidsSeen
-from mission_tui.fleet.history.journal_state import MOST_EVIDENCE
+from mission_tui.fleet.history.journal_state import MOST_EVIDENCE, MOST_FINDINGS
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import DRIVER, EnvSpec, RunSpec, Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
+from mission_tui.fleet.views.run import SHOWN_FINDINGS
 from mission_tui.fleet.views.snapshot import HostMeters, RunGain, RunView
 from tests.fleet.recorded import SPEC, STEPS, empty_store, stopped_and_resumed, update
 
@@ -433,8 +436,39 @@ def test_after_a_long_night_evidence_is_held_of_what_is_shown() -> None:
     shown, known = store.view(RUN).findings, store.run(RUN).journal.findings
     assert [finding.id for finding in shown[:3]] == ["kl-1-599", "kl-1-0", "kl-1-598"]
     assert all(finding.evidence for finding in shown)
-    assert len(known) == 600
     assert sum(bool(finding.evidence) for finding in known.values()) <= 2 * MOST_EVIDENCE
+
+
+def test_after_weeks_the_gravest_and_the_newest_findings_are_known() -> None:
+    """And what is shown is the same. Of the others their number is known, and that there was such an incident, so that
+    who judges the run anew tells nothing twice."""
+    told = night(3000)
+    store = running(*told)
+    known = store.run(RUN).journal
+    assert len(known.findings) <= MOST_FINDINGS
+    assert known.findings.keys() >= {"kl-1-0", *(f"kl-1-{number}" for number in range(2990, 3000))}
+    shown = islice(in_order([event.finding for event in told]), SHOWN_FINDINGS)
+    assert [it.id for it in store.view(RUN).findings] == [it.id for it in shown]
+    assert len(known.findings) + sum(known.forgotten.values()) == 3000
+    assert all(event.finding.id in known.findings or known.was_forgotten(event.finding) for event in told)
+    assert not known.was_forgotten(structs.replace(told[-1].finding, id="kl-1-3000", first_update=3000))
+    assert not known.was_forgotten(structs.replace(told[-1].finding, id="kl-2-5", first_update=5))
+
+
+def test_what_stopped_a_run_and_the_symptoms_of_what_lasts_are_never_forgotten() -> None:
+    """However many came after them."""
+    cause = Finding("grad-1-1", "grad-norm", "warning", 1, 1, "s", "c", "a")
+    part = structs.replace(cause, id="kl-1-2", rule="kl", first_update=2, state="cleared", part_of=cause.id)
+    stop = structs.replace(cause, id="stall-1-3", rule="stall", first_update=3)
+    over = structs.replace(stop, state="cleared")
+    first = [FindingChanged(3 + at, 95.0, it) for at, it in enumerate((cause, part, stop))]
+    acted = HealthActed(6, 95.0, stop.id, "stop")
+    later = (structs.replace(it, seq=it.seq + 5) for it in night(900)[3:])
+    store = running(*first, acted, FindingChanged(7, 95.0, over), *later)
+    known = store.run(RUN).journal
+    assert known.findings.keys() >= {cause.id, part.id, stop.id}
+    assert known.stopped_by == over
+    assert len(known.findings) <= MOST_FINDINGS
 
 
 class Counted(list[Finding]):

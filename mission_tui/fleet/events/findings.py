@@ -98,7 +98,8 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return " ".join((self.advice, *(f"--set {assignment}" for assignment in self.advice_set)))
 
 
-OF_THE_POLICY = ("after-change", "entropy-collapse", POLICY_FROZEN)
+AFTER_CHANGE = "after-change"
+OF_THE_POLICY = (AFTER_CHANGE, "entropy-collapse", POLICY_FROZEN)
 """Rules whose warning says already that the policy is harmed, or about to be."""
 NOT_OF_THE_POLICY = ("hang", "throughput", "checkpoint-age", "thread-contention", "gpu-idle", OUT_OF_MEMORY)
 """Rules that judge the process and the machine: no checkpoint is worse for what they see."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from mission_tui.fleet.events.findings import GRAVITY, Severity, Undo
+from mission_tui.fleet.events.findings import AFTER_CHANGE, GRAVITY, Severity, Undo
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_sentence, rounded
 from mission_tui.fleet.health.returns import trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
@@ -86,7 +86,7 @@ class _Before(Struct):
 class AfterChange(Rule):
     """The judge calls it like a rule, and hands it changes and symptoms too. It outlives changed settings."""
 
-    id = "after-change"
+    id = AFTER_CHANGE
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context)

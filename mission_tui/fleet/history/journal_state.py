@@ -12,6 +12,7 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.breaks import Break, declared_breaks
 from mission_tui.fleet.events.findings import (
+    AFTER_CHANGE,
     GRAVITY,
     OUT_OF_MEMORY,
     FailedDuty,
@@ -20,6 +21,8 @@ from mission_tui.fleet.events.findings import (
     Severity,
     failed_again,
     in_order,
+    stories,
+    symptoms_of,
 )
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
@@ -43,6 +46,9 @@ MOST_STATE_CHANGES = 256
 MOST_EVIDENCE = 48
 """Findings that keep their evidence, the first ones in the order in which they are shown: three times what a view has
 room for. Some 3 kB each; of all that are over after a day that would be most of what is known of a run."""
+MOST_FINDINGS, NEWEST_FINDINGS = 512, 64
+"""Findings that are remembered, some kilobyte each, and those of them that are remembered whatever they are. A view
+goes through all of them, and a run of a million updates has thousands; the journal has the rest."""
 _STANDS: dict[RunState, StandState] = {"queued": "queued", "paused": "paused", "frozen": "frozen", "parked": "parked"}
 
 
@@ -89,6 +95,9 @@ class JournalState(Struct):
     `probe` was made to be measured.
     `goal` is the newest that it reached. `moments` are what charts mark: when (unix s) it was held, ended or went on.
 
+    `forgotten` counts the findings that are not remembered, symptoms of others left out, by severity; `forgotten_to` is
+    the attempt and the first update of the last of them.
+
     `foreign` says why the run counts as somebody else's; that is seen, not told. Empty: it is ours.
     """
 
@@ -117,6 +126,8 @@ class JournalState(Struct):
     asked: set[journal.Verb] = field(default_factory=set)
     flags: set[RunFlag] = field(default_factory=set)
     findings: dict[str, Finding] = field(default_factory=dict)
+    forgotten: dict[Severity, int] = field(default_factory=dict)
+    forgotten_to: tuple[int, int] = (0, 0)
     acknowledged: dict[str, Severity] = field(default_factory=dict)
     silenced: set[str] = field(default_factory=set)
     due: set[str] = field(default_factory=set)
@@ -163,6 +174,37 @@ class JournalState(Struct):
             self.due.add(finding.id)
         if known is None and len(self.findings) % MOST_EVIDENCE == 0:
             self._drop_evidence()
+        if known is None and len(self.findings) > MOST_FINDINGS:
+            self._forget_findings()
+
+    def was_forgotten(self, finding: Finding) -> bool:
+        """Whether an incident that is not among `findings` was once, so that who judges the run anew tells no news."""
+        # Of a changed setting it may be told long after the update that it began at.
+        told_in_order = bool(self.forgotten) and finding.rule != AFTER_CHANGE
+        return told_in_order and (finding.attempt, finding.first_update) <= self.forgotten_to
+
+    def _forget_findings(self) -> None:
+        """Of those that are over let half go, with their symptoms: the least grave first, and the oldest of these."""
+        everything = tuple(self.findings.values())
+        newest = {it.id for it in everything[-NEWEST_FINDINGS:]}
+        parts: dict[str, list[Finding]] = {}
+        for it in everything:
+            parts.setdefault(it.part_of, []).append(it)
+        reasons = {id_ for id_, _, act in self.acted if act == "stop"}
+        for story in sorted(stories(everything), key=lambda it: GRAVITY[it.severity]):
+            gone = (story, *symptoms_of(story, parts.get(story.id, ())))
+            ids = {it.id for it in gone}
+            stays = ids & (newest | reasons) or any(it.state != "cleared" or it.rule == AFTER_CHANGE for it in gone)
+            if stays or story.part_of in self.findings:
+                continue
+            self.forgotten[story.severity] = self.forgotten.get(story.severity, 0) + 1
+            self.forgotten_to = max(self.forgotten_to, *((it.attempt, it.first_update) for it in gone))
+            for id_ in ids:
+                del self.findings[id_]
+                self.acknowledged.pop(id_, None)
+            self.acted = {deed for deed in self.acted if deed[0] not in ids}
+            if len(self.findings) <= MOST_FINDINGS // 2:
+                return
 
     def _drop_evidence(self) -> None:
         """Of what is over and too far back to be shown; the journal has it."""

@@ -64,7 +64,7 @@ def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
         history.spec = with_words(spec, [asked.assignments for asked in history.journal.sets])
     except MissionError as error:
         say(f"{run.id}: what was set while it trained does not fit its spec: {error}")
-    findings: dict[Severity, int] = {}
+    findings: dict[Severity, int] = dict(history.journal.forgotten)
     for finding in stories(tuple(history.journal.findings.values())):
         findings[finding.severity] = findings.get(finding.severity, 0) + 1
     thresholds = [it.reward_threshold for it in records if isinstance(it, TrainingStarted)]

@@ -169,7 +169,9 @@ def _report_breaks(core: Core, run: LiveRun) -> None:
 
 def record_finding(core: Core, run: LiveRun, finding: Finding) -> None:
     """Journal how an incident stands now, unless that is known, and do what may be done about it."""
-    if is_news(finding, core.store.run(run.id).journal.findings.get(finding.id)):
+    journal = core.store.run(run.id).journal
+    known = journal.findings.get(finding.id)
+    if is_news(finding, known) and (known is not None or not journal.was_forgotten(finding)):
         core.record_observed(run, lambda seq, t: FindingChanged(seq, t, finding))
         react(core, run, finding)
         keep_last_good(core, run)

@@ -21,9 +21,18 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import Asked, AttemptEnded, DutyDoneSeen, FleetEvent, HealthActed, RunCreated
+from mission_tui.fleet.events.journal import (
+    Asked,
+    AttemptEnded,
+    DutyDoneSeen,
+    FindingChanged,
+    FleetEvent,
+    HealthActed,
+    RunCreated,
+)
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.events.outcome import Failed, Killed
+from mission_tui.fleet.history import journal_state
 from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.ipc.replies import Accepted
@@ -38,9 +47,11 @@ from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching import notifying
+from mission_tui.supervisor.watching.metrics_feed import record_finding
 from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
+from tests.tui.fleets import NAN_FINDING
 from tests.waiting import until
 
 DOCUMENT = REPOSITORY / "docs" / "run-directory.md"
@@ -458,3 +469,29 @@ async def test_what_told_somebody_is_no_failure(core: Core) -> None:
     await asyncio.to_thread(until, lambda: live.messengers == 0)
     assert said(live) == ["on_event"]
     assert core.store.view(live.id).failed_duties == ()
+
+
+def test_a_forgotten_finding_is_no_news_when_the_run_is_judged_anew(
+    sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After weeks the first of thousands are known by the journal alone: they are neither journaled nor told again."""
+    monkeypatch.setattr(journal_state, "MOST_FINDINGS", 8)
+    monkeypatch.setattr(journal_state, "NEWEST_FINDINGS", 2)
+    (run,) = sim.launch(STUB_UPDATE_S="3600")
+    sim.wait(run, lambda view: view.state == "running")
+    told = [
+        structs.replace(NAN_FINDING, id=f"nan-1-{update}", first_update=update, last_update=update, state="cleared")
+        for update in range(1, 30)
+    ]
+
+    def judge() -> int:
+        for finding in told:
+            record_finding(sim.core, sim.core.live[run], finding)
+        return sum(isinstance(event, FindingChanged) for event in events(sim, run))
+
+    assert judge() == len(told)
+    assert len(sim.core.store.run(run).journal.findings) < len(told)
+    assert judge() == len(told)
+    sim.kill_supervisor()
+    sim.start()
+    assert judge() == len(told)
