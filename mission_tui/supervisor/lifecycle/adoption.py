@@ -5,7 +5,8 @@ concluded from the other files is.
 
 Directories that are put into the runs root later are known some seconds after (`Arrivals`). A copy grows while it is
 made, so a directory is taken in once nothing of it has changed between two looks. What is foreign or has ended is taken
-in; a run of our own that has not would be begun or watched, and waits for the next supervisor.
+in; a run of our own that has not would be begun or watched, and waits for the next supervisor. An ended run whose
+directory somebody removed or moved away is known no more, once two looks have missed it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals, words_of_change
 from mission_tui.supervisor.ending.freezing import take_up_freeze
 from mission_tui.supervisor.ending.ladder import flag_unkillable
+from mission_tui.supervisor.host.tasks import task_about
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.due_restarts import decide_restart
 from mission_tui.supervisor.lifecycle.outcome import abandon
@@ -355,6 +357,7 @@ class Arrivals:
         self._listed_at: int | None = None
         self._growing: dict[str, int] = {}
         self._left: set[str] = set()
+        self._missed: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
 
     def poll(self) -> None:
@@ -370,9 +373,10 @@ class Arrivals:
             changed_at = (await asyncio.to_thread(self._core.root.stat)).st_mtime_ns
         except FileNotFoundError:
             return  # the screen says that the runs root is gone
-        if changed_at == self._listed_at and not self._growing:
+        if changed_at == self._listed_at and not self._growing and not self._missed:
             return
         listed = await asyncio.to_thread(lambda: list(run_dirs(self._core.root)))
+        self._forget_gone({run.id for run in listed})
         new = [run for run in listed if run.id not in self._core.store and run.id not in self._left]
         settled = await asyncio.to_thread(self._settled, new)
         fits = await asyncio.to_thread(lambda: {run.id for run in settled if _may_be_shown(self._core.seals, run)})
@@ -385,6 +389,16 @@ class Arrivals:
             await self._take_in(taken)
         recent = abs(time.time() - changed_at / 1e9) < RECENT_S
         self._listed_at = None if recent else changed_at
+
+    def _forget_gone(self, listed: Set[str]) -> None:
+        core, live = self._core, {*self._core.live, *self._core.store.live_ids()}
+        gone = {it for it in core.store.run_ids() if it not in listed and it not in live and _is_gone(core, it)}
+        for run_id in gone & self._missed:
+            log.warning("%s is known no more: its directory was removed or moved away", run_id)
+            if (journal := core.unwritten.pop(run_id, None)) is not None:
+                journal.close()
+            core.forget(run_id)
+        self._missed = gone - self._missed
 
     async def _take_in(self, runs: Sequence[RunDir]) -> None:
         rested_at = time.monotonic()
@@ -402,6 +416,11 @@ class Arrivals:
         for run in settled:
             del self._growing[run.id]
         return settled
+
+
+def _is_gone(core: Core, run_id: str) -> bool:
+    """Whether nothing has the name of its directory, and nothing is being done with it."""
+    return task_about(run_id) is None and not os.path.lexists(core.run_dir(run_id).path)
 
 
 def _may_be_shown(seals: Seals, run: RunDir) -> bool:

@@ -1,10 +1,13 @@
-"""Run directories that are put into the runs root of a living supervisor."""
+"""Run directories that are put into the runs root of a living supervisor, or taken out of it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 
+import pytest
+
+from mission_tui.errors import UsageError
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.clock import ARRIVAL_TICKS
 from tests.supervisor.simulated_lab import SimulatedLab
@@ -48,6 +51,35 @@ def test_a_run_of_our_own_that_comes_back_is_ours(sim: SimulatedLab) -> None:
         (sim.root.parent / name).rename(sim.root / name)
     sim.sleep(3 * ARRIVAL_TICKS)
     assert [(view.id, view.flags) for view in sim.snapshot().runs] == [(run, ())]
+
+
+def test_an_ended_run_whose_directory_was_removed_is_known_no_more(sim: SimulatedLab) -> None:
+    """By hand, with `rm -r`: it would be listed as finished for weeks, and no verb could take it away."""
+    gone, stays, (live,) = ended_run(sim), ended_run(sim), sim.launch()
+    sim.running(live, 1)
+    shutil.rmtree(sim.root / gone)
+    sim.sleep(3 * ARRIVAL_TICKS)
+    assert {view.id for view in sim.snapshot().runs} == {stays, live}
+    with pytest.raises(UsageError, match="no run matches"):
+        sim.ask(lambda id_: Act(id=id_, verb="stop", runs=(gone,)))
+
+
+def test_a_directory_that_is_away_for_a_moment_stays_known(sim: SimulatedLab) -> None:
+    """As while somebody exchanges it; one that was away for longer is known again when it is back."""
+    run = ended_run(sim)
+    away = sim.root.parent / run
+    (sim.root / run).rename(away)
+    sim.sleep(ARRIVAL_TICKS)
+    assert sim.view(run).outcome == "stopped"
+    away.rename(sim.root / run)
+    sim.sleep(3 * ARRIVAL_TICKS)
+    assert sim.view(run).outcome == "stopped"
+    (sim.root / run).rename(away)
+    sim.sleep(3 * ARRIVAL_TICKS)
+    assert sim.snapshot().runs == ()
+    away.rename(sim.root / run)
+    sim.sleep(3 * ARRIVAL_TICKS)
+    assert (sim.view(run).outcome, sim.view(run).flags) == ("stopped", ())
 
 
 def test_an_unchanged_runs_root_is_not_listed(sim: SimulatedLab) -> None:
