@@ -83,10 +83,12 @@ class Listener:
 
         True when it had to.
         """
-        if self._is_ours() and is_private(self.path.parent):
+        if self._server is not None and self._is_ours() and is_private(self.path.parent):
             return False
         if self._server is not None:
             self._server.close()
+        # Where binding fails, the very socket that was there may come back, and nobody listens at it.
+        self._server = None
         await self.open()
         return True
 

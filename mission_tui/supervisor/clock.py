@@ -32,6 +32,7 @@ from mission_tui.supervisor.lifecycle.trials import Trials
 from mission_tui.supervisor.request_dispatcher import LoopBreaks, RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
+from mission_tui.supervisor.runs.machine_state import reason_of
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.telemetry_handler import Mailboxes
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
@@ -109,9 +110,11 @@ class Clock:
         while True:
             try:
                 await self._beat()
-            except (OSError, MissionError):
-                # A disk that refuses, or a foreign link where the sockets belong: the next beat may succeed.
-                log.exception("a beat failed")
+            except (OSError, MissionError) as error:
+                # A disk that refuses: the next beat may succeed. A reason that lasts is logged once.
+                self._core.duties.fail("a beat of the clock", reason_of(error), error)
+            else:
+                self._core.duties.done("a beat of the clock")
             await asyncio.sleep(TICK_S)
 
     async def _beat(self) -> None:
@@ -166,14 +169,24 @@ class Clock:
             attempt("ledger", lambda: others.poll(self._claims, busy=bool(self._core.live)), None)
         attempt("surroundings", lambda: self._other_roots.poll(attended=attended), None)
         for listener in self._listeners:
-            if await listener.restore():
-                log.warning("%s was gone and was made again", listener.path)
-                name_root(self._core.root)
-                self._other_roots.forget()
+            await self._restore(listener)
         if self._core.live or self._core.store.live_ids() or self._dispatcher.attached:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._limits.idle_s:
             self._core.request_exit(f"no run and no client for {self._limits.idle_s:g} s")
+
+    async def _restore(self, listener: Listener) -> None:
+        """Listen again where a socket is gone, as soon as what may stand in its place is gone as well."""
+        duty = f"listening at {listener.path.name}"
+        try:
+            if await listener.restore():
+                log.warning("%s was gone and was made again", listener.path)
+                name_root(self._core.root)
+                self._other_roots.forget()
+        except (OSError, MissionError) as error:
+            self._core.duties.fail(duty, reason_of(error), error)
+        else:
+            self._core.duties.done(duty)
 
     def _ask_engines(self) -> None:
         """Have each engine asked about all its runs at once; one that takes its time keeps nobody waiting."""

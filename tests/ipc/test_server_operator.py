@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from mission_tui import __version__
+from mission_tui.errors import NoSupervisorError
 from mission_tui.ipc import listener as listener_module
 from mission_tui.ipc.replies import Accepted, Evaluated, LogReply, Progress, Refused, SnapshotReply, Welcome
 from mission_tui.ipc.requests import (
@@ -375,6 +376,22 @@ async def test_a_door_that_was_opened_is_closed_again(tmp_path: Path, level: int
         assert not await listener.restore()
         old.say(GetSnapshot(id=1))
         assert isinstance(await old.hear(), SnapshotReply)
+
+
+async def test_a_folder_that_comes_back_after_a_link_in_its_place_is_served_again(tmp_path: Path) -> None:
+    """With the very socket that was there: while the link stood, nobody listened at it any more."""
+    async with served(tmp_path) as (_, listener):
+        folder = listener.path.parent
+        away = folder.rename(tmp_path / "away")
+        folder.symlink_to(away)
+        with pytest.raises(NoSupervisorError, match="is not a folder"):
+            await listener.restore()
+        folder.unlink()
+        away.rename(folder)
+        assert await listener.restore()
+        async with Wire.to(listener.path, hello=True) as wire:
+            wire.say(GetSnapshot(id=1))
+            assert isinstance(await wire.hear(), SnapshotReply)
 
 
 async def test_closing_ends_every_connection_and_removes_the_socket(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ class SimulatedLab(RunsRoot):
         self._life: ExitStack | None = None
         self._loop: asyncio.SelectorEventLoop
         self.core: Core
+        self.listeners: list[Any] = []
 
     def start(self, **environ: str) -> None:
         """Start a supervisor with these variables; it has read its fleet when this returns."""
@@ -115,7 +116,8 @@ class SimulatedLab(RunsRoot):
         self.world.ears = TelemetryHandler(core)
         self._dispatcher = RequestDispatcher(core)
         limits = TimeLimits(idle_s=float("inf"))
-        self._clock = asyncio.create_task(Clock(core, self._dispatcher, (), lambda: True, limits).run())
+        clock = Clock(core, self._dispatcher, self.listeners, lambda: True, limits)
+        self._clock = asyncio.create_task(clock.run())
 
     def kill_supervisor(self) -> None:
         """As SIGKILL leaves it: nothing is awaited, files are closed by whoever held them."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from mission_tui.errors import NoSupervisorError
 from mission_tui.paths import socket_dir
+from mission_tui.supervisor import clock
 from tests.supervisor.conftest import Lab
+from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
 
@@ -60,6 +66,35 @@ def test_what_stands_where_the_sockets_belong_is_outlived(lab: Lab) -> None:
     until(lab.answers, 8)
     assert list(elsewhere.iterdir()) == []
     lab.running(run, (lab.view(run).update or 0) + 2)
+
+
+def test_what_lasts_is_logged_once(
+    sim: SimulatedLab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket that cannot be made and a clock that fails for hours fill no disk with tracebacks, and end nothing."""
+    tries: list[int] = []
+
+    class Blocked:
+        path = Path("operator.sock")
+
+        async def restore(self) -> bool:
+            tries.append(1)
+            raise NoSupervisorError("there is a link where the sockets belong")
+
+    def stale(root: Path) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    sim.listeners += (Blocked(), Blocked())
+    sim.sleep(100.0)
+    assert len(tries) >= 190
+    monkeypatch.setattr(clock, "check_private", stale)
+    sim.sleep(100.0)
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert said == [
+        "listening at operator.sock failed: there is a link where the sockets belong",
+        "a beat of the clock failed: [Errno 116] Stale file handle",
+    ]
+    assert "listening at operator.sock" in {it.duty for it in sim.snapshot().failed_duties}
 
 
 def test_a_folder_that_takes_no_sockets_is_named(idle_lab: Lab) -> None:
