@@ -131,6 +131,10 @@ class Store:
         self._views.pop(run_id, None)
         self._shelve(run_id, run_dir, made, over)
 
+    def shown_ended_ids(self) -> list[str]:
+        """The ended runs of a snapshot, the last to end first."""
+        return self._ordered()[1][:SNAPSHOT_ENDED]
+
     def older_ids(self) -> list[str]:
         """Ended runs that no snapshot shows and that are not on the shelf, the last to end first."""
         return [run_id for run_id in self._ordered()[1][SNAPSHOT_ENDED:] if run_id in self._runs]

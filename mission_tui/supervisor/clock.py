@@ -159,6 +159,7 @@ class Clock:
             attempt("looking into the trash", lambda: self._purger.poll(time.time()), None)
         if self._beats % ARRIVAL_TICKS == 0:
             attempt("search for new run directories", self._arrivals.poll, None)
+        attempt("reading of older runs", self._shelving.bring_back, None)
         if self._beats % SHELVE_TICKS == 0:
             attempt("putting away of ended runs", lambda: self._shelving.poll(time.monotonic()), None)
         attempt("journals", self._retry_journals, None)

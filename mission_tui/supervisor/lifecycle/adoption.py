@@ -59,7 +59,7 @@ MOST_ENTRIES = 4096
 QUIET_S = 600.0
 """Nothing that is asked of an ended run, and nothing that is done about its end, takes as long as this."""
 SHELVE_S = 0.01
-"""How long putting runs away keeps the loop: some tens of them."""
+"""How long putting runs away, or reading them again, keeps the loop in a beat: some tens of them, or a few."""
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
         runs.store.apply(run_dir.id, fact)
 
 
-def load_waiting(core: Core, run_id: str) -> None:
+def load_waiting(core: Core, run_id: str, newest_bytes: int = run_on_disk.LAST_BYTES) -> None:
     """Know the whole of an ended run that waits on the shelf; of any other nothing is read."""
     if run_id not in core.live:
         core.fetched[run_id] = time.monotonic()
@@ -131,7 +131,7 @@ def load_waiting(core: Core, run_id: str) -> None:
         del core.waiting[run_id]
         run_dir = core.run_dir(run_id)
         try:
-            load_ended(core, run_on_disk.read_run(run_dir), run_on_disk.LAST_BYTES)
+            load_ended(core, run_on_disk.read_run(run_dir), newest_bytes)
         except Exception as error:
             log.exception("%s cannot be read", run_id)
             show_damaged(core, run_dir, run_on_disk.why_unreadable(error))
@@ -180,6 +180,16 @@ class Shelving:
         self._core = core
         self._unfit: dict[str, int] = {}
         """By the number of its last event then, what the files of a run do not show as ended at a glimpse."""
+
+    def bring_back(self) -> None:
+        """Read some of the runs that a snapshot shows since newer ones were removed: it has only their end."""
+        core, begun = self._core, time.monotonic()
+        if core.reading.whole.is_set():
+            for run_id in core.store.shown_ended_ids():
+                if run_id in core.waiting:
+                    load_waiting(core, run_id, run_on_disk.SPARKLINE_BYTES)
+                    if time.monotonic() - begun > SHELVE_S:
+                        return
 
     def poll(self, now: float) -> None:
         """At monotonic `now`: put away some of those that are due, the first to end first."""

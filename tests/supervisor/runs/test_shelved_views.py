@@ -19,7 +19,7 @@ from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted, Upd
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, NamedReply
-from mission_tui.ipc.requests import GetNamed, GetPage, Note, Resume
+from mission_tui.ipc.requests import GetNamed, GetPage, Note, Remove, Resume
 from mission_tui.ipc.sockets import encode
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.files.atomic import StorageError
@@ -213,6 +213,17 @@ def test_runs_that_end_in_a_supervisors_life_are_put_on_the_shelf(sim: Simulated
     more = ("run.total_timesteps=1000",)
     assert isinstance(sim.ask(lambda id_: Resume(id=id_, run=first, assignments=more)), Accepted)
     assert sim.running(first, 3).attempt == 2
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_run_that_is_shown_since_newer_ones_were_removed_is_read_again(sim: SimulatedLab) -> None:
+    """The list has its numbers, not its name and end alone."""
+    first, second = over(sim, 2)
+    put_away(sim, first)
+    assert [view.id for view in sim.snapshot().runs] == [second]
+    sim.ask(lambda id_: Remove(id=id_, runs=(second,)))
+    view = sim.wait(first, lambda view: view.update is not None)
+    assert (view.update, view.metrics["rollout/ep_rew_mean"]) == (2, 0.2)
 
 
 @pytest.mark.usefixtures("shown")
