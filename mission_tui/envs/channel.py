@@ -115,11 +115,16 @@ class EnvRecipe:
                 importlib.import_module(module)
             if (known := gymnasium.registry.get(name)) is not None and isinstance(known.entry_point, str):
                 load_env_creator(known.entry_point)
+            wrappers = [(_named(name), arguments) for name, arguments in self.wrappers]
         made: gymnasium.Env[Any, Any] = Monitor(gymnasium.make(self.id, **self.kwargs))
-        for name, arguments in self.wrappers:
-            module, _, attribute = name.partition(":")
-            made = getattr(importlib.import_module(module), attribute)(made, **arguments)
+        for wrapper, arguments in wrappers:
+            made = wrapper(made, **arguments)
         return made
+
+
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def frame(kind: bytes, content: Any = None) -> bytes:

@@ -190,14 +190,11 @@ def make_env(
     Raises `PresetError` for what the preset has wrong.
     """
     import gymnasium
-    from gymnasium.envs.registration import load_env_creator
 
     registered = find_env(env)
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
-        if isinstance(registered.entry_point, str):
-            with run_module.looking_elsewhere():
-                load_env_creator(registered.entry_point)
+        load_entry_point(registered.entry_point)
         made = around(gymnasium.make(registered, **arguments))
     for index, part in enumerate(map(parse_part, env.wrappers)):
         key = f"env.wrappers[{index}]"
@@ -206,6 +203,14 @@ def make_env(
         with making(env.id, f"{key} = '{part.cls}'"):
             made = wrapper(made, **part.kwargs)
     return made
+
+
+def load_entry_point(entry: Any) -> Any:
+    """What a registration names as `entry`, single or batched: loaded before Gymnasium would, which guards nothing."""
+    from gymnasium.envs.registration import load_env_creator
+
+    with run_module.looking_elsewhere():
+        return load_env_creator(entry) if isinstance(entry, str) else entry
 
 
 @contextmanager
@@ -228,7 +233,6 @@ def making(env_id: str, key: str = "env.kwargs") -> Iterator[None]:
 
 def native_refusal(env: EnvSpec) -> str | None:
     """Why `env` cannot be stepped as one batch, as a sentence; None if it registers a same-step batched class."""
-    from gymnasium.envs.registration import load_env_creator
     from gymnasium.vector import AutoresetMode
 
     entry = find_env(env).vector_entry_point
@@ -236,8 +240,7 @@ def native_refusal(env: EnvSpec) -> str | None:
         return f"'{env.id}' has no batched form"
     if env.wrappers:
         return "env.wrappers wrap single environments"
-    creator = entry if callable(entry) else load_env_creator(entry)
-    mode = getattr(creator, "metadata", {}).get("autoreset_mode")
+    mode = getattr(load_entry_point(entry), "metadata", {}).get("autoreset_mode")
     if mode is not AutoresetMode.SAME_STEP:
         return f"the batched form of '{env.id}' has autoreset mode {getattr(mode, 'value', mode)}, SB3 needs SameStep"
     return None

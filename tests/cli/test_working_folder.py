@@ -136,19 +136,27 @@ def test_what_a_library_starts_as_it_is_loaded_looks_elsewhere(tmp_path: Path) -
     (library / "world.py").write_text(
         f"{asks}from gymnasium.envs.classic_control import CartPoleEnv as World\n", encoding="ascii"
     )
+    for module, what in (("batch", "from mission_tui.envs.mission_gym import MissionGymVector as Worlds\n"),
+                         ("wrap", "from gymnasium import Wrapper as Same\n")):  # fmt: skip
+        (library / f"{module}.py").write_text(asks + what, encoding="ascii")
     (library / "worlds.py").write_text(
-        "import gymnasium\ngymnasium.register('World-v0', 'world:World')\n", encoding="ascii"
+        "import gymnasium\ngymnasium.register('World-v0', 'world:World', vector_entry_point='batch:Worlds')\n",
+        encoding="ascii",
     )
     script = (
         "import os, sys\n"
         "from mission_tui.envs.channel import EnvRecipe\n"
         "from mission_tui.run_module import import_named\n"
         "import_named('bare')\n"
-        "EnvRecipe('worlds:World-v0').make()\n"
+        "EnvRecipe('worlds:World-v0', wrappers=(('wrap:Same', {}),)).make()\n"
         "del sys.modules['world']\n"
         "from mission_tui.fleet.specs.spec import EnvSpec\n"
-        "from mission_tui.trainer.named_parts import make_env\n"
+        "from mission_tui.trainer.named_parts import make_env, native_refusal\n"
         "make_env(EnvSpec(id='worlds:World-v0'), None, lambda made: made)\n"
+        "assert native_refusal(EnvSpec(id='worlds:World-v0')) is None\n"
+        "del sys.modules['batch']\n"
+        "from mission_tui.trainer.state.env_proof import _maker\n"
+        "_maker(EnvSpec(id='worlds:World-v0'), None, True)[1]().close()\n"
         "print(os.environ.get('PYTHONSAFEPATH'), os.getcwd() in sys.path)"
     )
     environ = {"PYTHONPATH": os.pathsep.join((str(REPOSITORY), str(library))), "PATH": os.defpath}

@@ -30,7 +30,7 @@ from mission_tui.errors import CheckpointError, MissionError, raised_by
 from mission_tui.fleet.specs.spec import CLASSIC_CONTROL, MISSION_GYM, EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
-from mission_tui.trainer.named_parts import env_kwargs, find_env, make_env, making
+from mission_tui.trainer.named_parts import env_kwargs, find_env, load_entry_point, make_env, making
 from mission_tui.trainer.state.proof_subjects import BatchedSubject, GeneratorPosition, SingleSubject
 from mission_tui.trainer.tree import read_tree, write_tree
 
@@ -67,9 +67,11 @@ def _maker(env: EnvSpec, snapshot: Path | None, batched: bool) -> tuple[Any, Cal
         return make_env(env, snapshot, around=lambda made: made)
 
     def make_batch() -> Any:
+        registered = find_env(env)
         with making(env.id):
+            load_entry_point(registered.vector_entry_point)
             return gymnasium.make_vec(
-                find_env(env),
+                registered,
                 min(env.n_envs, LANES),
                 vectorization_mode="vector_entry_point",
                 **env_kwargs(env, snapshot),

@@ -310,6 +310,7 @@ def _make_batched(env: EnvSpec, snapshot: Path | None) -> gymnasium.vector.Vecto
         raise PresetError(f"env.vec = 'native': {sentence}; use env.vec = 'inline', 'split' or 'workers'")
     arguments = env_kwargs(env, snapshot)
     with making(env.id):
+        # Loaded by now, and guarded, as it was asked how its episodes begin anew.
         return gymnasium.make_vec(find_env(env), env.n_envs, vectorization_mode="vector_entry_point", **arguments)
 
 
