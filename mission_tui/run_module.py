@@ -22,8 +22,9 @@ def module_words(module: str, python: str | None = None) -> tuple[str, ...]:
     return (python or sys.executable, "-P", os.path.abspath(__file__), module)  # noqa: PTH100 - pathlib is not loaded here
 
 
-def import_named(module: str) -> ModuleType:
-    """The module that a preset names. For one that is found nowhere else the working folder joins the end of the path.
+def import_named(module: str, *, own: bool = True) -> ModuleType:
+    """The module that a preset names. For one that is found nowhere else the working folder joins the end of the path,
+    unless it is nobody's `own`, but a package that only has to be installed.
 
     Not before: what is installed asks for much that is not, from `msvcrt` to `tensorflow`, and in somebody's folder
     would get it. Nor where the person wants it nowhere there (`PYTHONSAFEPATH`). Raises what the import raises.
@@ -33,7 +34,7 @@ def import_named(module: str) -> ModuleType:
             return importlib.import_module(module)
     except ModuleNotFoundError:
         here = _working_folder()
-        if not here or os.environ.get("PYTHONSAFEPATH") or here in sys.path:
+        if not (own and here) or os.environ.get("PYTHONSAFEPATH") or here in sys.path:
             raise
     sys.path.append(here)
     return importlib.import_module(module)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mission_tui import run_module
 from mission_tui.errors import MissionError, PresetError, closest, install_words, nearest, raised_by
-from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of, pooled_procgen, today
+from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, PUBLISHED, package_of, pooled_procgen, today
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, parse_part
 
@@ -58,7 +58,8 @@ def find_named(name: str, key: str) -> Any:
 def import_named(module: str, key: str) -> Any:
     """The module that the preset's `key` names. Raises `PresetError`."""
     try:
-        return run_module.import_named(module)
+        # A shipped preset names these, and finds none of them in somebody's folder.
+        return run_module.import_named(module, own=module.partition(".")[0] not in PUBLISHED)
     except ModuleNotFoundError as error:
         top = module.partition(".")[0]
         missing = top if importlib.util.find_spec(top) is None else ""

@@ -30,6 +30,9 @@ _PACKAGES = (
 PLAIN_PACKAGES = frozenset(("pybullet_envs_gymnasium", "minigrid"))
 """Those that no extra of ours brings; pip knows each by the module's name."""
 
+PUBLISHED = PLAIN_PACKAGES | {"ale_py", "cv2", "envpool"}
+"""Modules that shipped presets name, and those of published agents: what is installed, and nobody's own."""
+
 _SAME = {"LunarLander-v2": "LunarLander-v3", "LunarLanderContinuous-v2": "LunarLanderContinuous-v3"}
 _SAME |= {"Pendulum-v0": "Pendulum-v1"}
 _SAME |= {f"{name}-v3": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Swimmer", "Walker2d")}
