@@ -7,11 +7,17 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.verbs.import_export import _say_code
+from mission_tui.errors import PresetError
+from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.run_module import module_words
+from mission_tui.trainer.named_parts import import_named
 from tests.shell import REPOSITORY, Shell
 from tests.waiting import until
 
@@ -163,6 +169,52 @@ def test_what_a_library_starts_as_it_is_loaded_looks_elsewhere(tmp_path: Path) -
     words = (sys.executable, "-P", "-c", script)
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     assert done.stdout == "None False\n", done.stderr
+
+
+def test_a_package_that_shipped_presets_name_is_looked_for_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `minigrid.py` of the folder is not the package that is not installed; nor is a `cv2.py`, and so on."""
+    named = {name for file in (REPOSITORY / "presets").rglob("*.toml") for name in _modules_in(file)}
+    assert "minigrid" in named
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [])
+    for name in named:
+        (tmp_path / f"{name}.py").write_text(POISON, encoding="ascii")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        with pytest.raises(PresetError, match=r"cannot be imported|is not installed|extra"):
+            import_named(name, "env.imports")
+    assert sys.path == []
+
+
+def test_trust_in_a_zip_is_no_trust_in_the_code_that_its_folder_names(
+    shell: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--trust` loads no module that a stranger's `args.yml` names: each has to be said again, or only logs come in."""
+    folder = shell.cwd / "CartPole-v1_1"
+    folder.mkdir()
+    (folder / "args.yml").write_text("env: CartPole-v1\ngym_packages: [minigrid, evil]\n", encoding="ascii")
+    (folder / "config.yml").write_text("env_wrapper: sly.Wrap\npolicy: MlpPolicy\nn_timesteps: 9\n", encoding="ascii")
+    (folder / "monitor.csv").write_text('#{"t_start": 1.0}\nr,l,t\n9.0,9,0.1\n', encoding="ascii")
+    with zipfile.ZipFile(folder / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps({"n_steps": 8, "clip_range": 0.2, "n_epochs": 1, "num_timesteps": 9}))
+        archive.writestr("policy.pth", b"")
+    refused = shell.typed("import-run", str(folder), "--trust")
+    assert refused.returncode == 2
+    assert "imports evil; wrapper sly:Wrap" in refused.stderr
+    assert "--set env.imports=... --set env.wrappers=..." in refused.stderr
+    half = shell.typed("import-run", str(folder), "--trust", "--set", 'env.imports=["evil"]')
+    assert (half.returncode, "imports" in half.stderr) == (2, False), half.stderr
+    _say_code(Spec(preset="x", env=EnvSpec(imports=("ale_py", "evil"))), set(), models=False)
+    assert "a clone of it would run: imports evil\n" in capsys.readouterr().err
+
+
+def _modules_in(file: Path) -> set[str]:
+    """The packages that the preset in `file` names, but ours and those that it cannot do without."""
+    env = tomllib.loads(file.read_text(encoding="utf-8")).get("env", {})
+    words = [*env.get("imports", ()), *(it if isinstance(it, str) else it["cls"] for it in env.get("wrappers", ()))]
+    words += [env["id"]] if ":" in env.get("id", "") else []
+    return {word.partition(":")[0].partition(".")[0] for word in words} - {"mission_tui", "gymnasium"}
 
 
 @pytest.mark.slow

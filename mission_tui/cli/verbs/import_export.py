@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -28,11 +28,14 @@ from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError, UsageError
 from mission_tui.fleet.specs.spec import TRACKERS
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.specs.spec import LaunchItem
+    from mission_tui.fleet.specs.spec import LaunchItem, Spec
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.replies import Accepted
     from mission_tui.records.runs.attempt import TrackState
     from mission_tui.records.sb3_run.folder import Sb3Folder
+
+_HARMLESS = "sb3_contrib.common.wrappers:"
+"""Wrappers that many published agents have, which write nothing and call nobody."""
 
 
 @click.command("export")
@@ -211,7 +214,36 @@ def _item_of(
     head = {"name": _preset_name(path.name), "description": f"imported from {path.name}"}
     file = read_preset({**head, **said.tables}, said.source)
     spec = resolve(file, lambda _: file, words, session.health())
+    _say_code(spec, {word.key for word in words}, models=models)
     return plan_launch([spec], title=spec.preset, tag="", name=name)[0]
+
+
+def _say_code(spec: Spec, said: Collection[str], *, models: bool) -> None:
+    """Say what code the folder's own words name, those keys left out that a person `said`. Where `models` are read, it
+    would be loaded to make their environment: raises `UsageError`, as nobody has asked for that.
+    """
+    from mission_tui.fleet.specs.env_ids import PUBLISHED
+    from mission_tui.fleet.specs.own_code import own_code, own_code_words
+
+    code = [
+        it
+        for it in own_code(spec)
+        if not any(re.match(rf"{re.escape(key)}($|[.\[])", it.key) for key in said)
+        and not it.value.startswith(_HARMLESS)
+        and re.split(r"[.:]", it.value)[0] not in PUBLISHED
+    ]
+    if not code:
+        return
+    words = own_code_words(code)
+    if not models:
+        print_error(f"note: its settings name code, which a clone of it would run: {words}")
+        return
+    keys = dict.fromkeys(".".join(re.split(r"[.\[]", it.key)[:2]) for it in code)
+    raise UsageError(
+        f"its settings name code, which would run with your account's rights, and --trust is about its zips alone: "
+        f"{words}; if you mean that, say it yourself: {' '.join(f'--set {key}=...' for key in keys)}; or take "
+        "--logs-only, or --preset"
+    )
 
 
 def _preset_name(folder: str) -> str:

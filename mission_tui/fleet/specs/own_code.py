@@ -44,7 +44,7 @@ _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.h
 """Classes of ours that presets are meant to name; any other name in the package is no part that was made for it."""
 _POOL = "envpool"
 _LEARNING = ("ppo", *OTHERS)
-_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*")
 _DEEPEST = 32
 
 
