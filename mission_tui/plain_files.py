@@ -60,7 +60,8 @@ def read_given(path: Path | str, most: int) -> bytes:
 def open_named(path: Path | str) -> int:
     """A file that a person named, which may be a link and anybody's, for reading and for the caller to close.
 
-    Raises `OSError`, at once, for what is no plain file, or next to nothing but holes.
+    Raises `OSError`, at once, for what is no plain file, next to nothing but holes, or a file of the kernel, which may
+    say things for ever (`/proc/kmsg`).
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     _checked(descriptor, path, anybodys=True)
@@ -272,7 +273,9 @@ def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, spars
     """What was opened; closed again where it may not be used."""
     facts, me = os.fstat(descriptor), os.geteuid()
     number, against = 0, ""
-    if not stat.S_ISREG(facts.st_mode):
+    if not facts.st_size and anybodys and _is_of_kernel(descriptor):
+        number, against = errno.EINVAL, "a file of the kernel, and no regular one"
+    elif not stat.S_ISREG(facts.st_mode):
         number, against = errno.EINVAL, "not a regular file"
     elif not anybodys and facts.st_uid not in (me, 0) and me != 0 and facts.st_uid != _owner_of_folder(path):
         number, against = errno.EPERM, f"it belongs to user {facts.st_uid}"
@@ -282,6 +285,10 @@ def _checked(descriptor: int, path: Path | str, *, anybodys: bool = False, spars
         os.close(descriptor)
         raise OSError(number, against, str(path))
     return facts
+
+
+def _is_of_kernel(descriptor: int) -> bool:
+    return os.readlink(f"/proc/self/fd/{descriptor}").startswith(("/proc/", "/sys/"))  # noqa: PTH115 - only str is wanted
 
 
 def _is_sparse(descriptor: int, facts: os.stat_result) -> bool:

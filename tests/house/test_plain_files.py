@@ -13,15 +13,11 @@ ROOMS = ("records", "supervisor", "cli", "ipc", "keeper")
 READERS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes", "touch"})
 
 KERNEL = "a file of the kernel, or of the system's own configuration"
-FOREIGN = "a log or an agent that a person named, in a folder of their own"
 OWN = "a file of this user's own configuration or state folder, which may be a link"
 EXCEPTIONS = {
     "records/files/atomic.py": "files without a name, and the folder of this process's own descriptors",
     "records/runs_roots.py": "files of the kernel, and of this user's own state folder",
     "records/tuning_files.py": KERNEL,
-    "records/logs/read.py": FOREIGN,
-    "records/sb3_run/normalizer_file.py": FOREIGN,
-    "records/sb3_run/settings.py": FOREIGN,
     "records/runs/seal.py": "the secret in this user's state folder, with its own checks",
     "supervisor/lifecycle/attempts.py": "the journal's own method `open`",
     "supervisor/runs/requester.py": KERNEL,

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from mission_tui.errors import CheckpointError
+from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone, number
+from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.lines import decode_line, encode_line
+from mission_tui.records.logs.find import read_any
 from mission_tui.records.logs.log import LogError
+from mission_tui.records.logs.monitors import read_monitors
 from mission_tui.records.sb3_run.folder import find_folder, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.settings import find_settings
-from mission_tui.records.sb3_run.zip_file import tables_of_zip
+from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import read_yaml
 from tests.records.test_sb3_run import MONITOR, PROGRESS
 
@@ -184,3 +187,25 @@ def test_settings_come_from_the_zips_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "model.zip").unlink()
     with pytest.raises(CheckpointError, match=r"a_last\.zip is not a zip that Stable-Baselines3 writes"):
         find_settings(find_folder(tmp_path), (), zips=True, env=False)
+
+
+def test_no_link_to_a_file_of_the_kernel_is_read(tmp_path: Path) -> None:
+    """`/proc/kmsg` and its like look like empty files, and keep whoever reads them waiting for ever."""
+    names = ("progress.csv", "monitor.csv", "config.yml", "model.zip", "vecnormalize.pkl", "events.out.tfevents.1.x")
+    link = {name: tmp_path / name for name in names}
+    for path in link.values():
+        path.symlink_to("/proc/self/mountinfo")
+    folder = find_folder(tmp_path)
+    for path in (link["progress.csv"], link["events.out.tfevents.1.x"], tmp_path):
+        with pytest.raises(LogError, match="a file of the kernel"):
+            read_any(path)
+    with pytest.raises(OSError, match="a file of the kernel"):
+        read_monitors([link["monitor.csv"]])
+    with pytest.raises(UsageError, match=r"config\.yml: cannot be read: a file of the kernel"):
+        find_settings(folder, (), zips=False, env=False)
+    with pytest.raises(CheckpointError, match="a file of the kernel"):
+        settings_of_zip(link["model.zip"])
+    with pytest.raises(CheckpointError, match="a file of the kernel"):
+        read_statistics(link["vecnormalize.pkl"])
+    with pytest.raises(PresetError, match="a file of the kernel"):
+        read_toml(link["config.yml"])

@@ -51,13 +51,13 @@ def read_any(path: Path) -> TrainingLog:
 
 
 def _logs_below(path: Path) -> list[Path]:
-    """What is a log among the first things below `path`: folders, such as the `tb/PPO_1` of `tensorboard_log`, and
-    monitors that somebody named.
+    """What is a log among the first things below `path`, which is none: folders, such as the `tb/PPO_1` of
+    `tensorboard_log`, and monitors that somebody named.
     """
     if not path.is_dir():
         return []
     seen = (it for it in islice(logs_below(path), MOST_SEEN) if isinstance(it, Path))
-    return [it for it in seen if it.is_dir() or monitor_files(it)]
+    return [it for it in seen if it != path and (it.is_dir() or monitor_files(it))]
 
 
 def logs_below(folder: Path) -> Iterator[Path | LogError]:

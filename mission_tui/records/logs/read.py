@@ -76,7 +76,7 @@ def _read(path: Path) -> TrainingLog:
         return _read_folder(path)
     if path.exists() and not path.is_file():
         raise LogError(f"{path}: is neither a file nor a folder")  # opening a pipe would wait for whoever writes to it
-    with path.open("rb") as file:
+    with os.fdopen(open_named(path), "rb") as file:
         head = file.read(_SNIFFED_BYTES)
     if head.startswith(b"\x1f\x8b"):
         return read_trace(path)

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, UsageError
+from mission_tui.plain_files import read_given
 from mission_tui.records.sb3_run.zoo_settings import NORMALIZE
 
 MOST_BYTES = 64 << 20
@@ -212,7 +213,7 @@ def read_statistics(path: Path) -> Statistics:
 def _bytes(path: Path) -> bytes:
     if path.stat().st_size > MOST_BYTES:
         raise PickledError(f"it is larger than {MOST_BYTES >> 20} MiB")
-    return path.read_bytes()
+    return read_given(path, MOST_BYTES)
 
 
 def normalize_of(path: Path) -> dict[str, Any]:

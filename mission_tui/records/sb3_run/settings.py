@@ -7,6 +7,7 @@ What none of them says is SB3's default.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.env_ids import package_of
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import PpoSpec, Schedule
+from mission_tui.plain_files import open_named
 from mission_tui.records.logs.log import recognize_in_rows, settings_in
 from mission_tui.records.sb3_run.folder import Sb3Folder
 from mission_tui.records.sb3_run.normalizer_file import normalize_of
@@ -166,7 +168,7 @@ def _env_of(folder: Sb3Folder) -> str:
     """By a monitor's first line, or the zoo's name of the folder (`CartPole-v1_3`, with settings in `CartPole-v1`)."""
     for path in folder.monitors:
         try:
-            with path.open(encoding="utf-8", errors="replace") as file:
+            with os.fdopen(open_named(path), encoding="utf-8", errors="replace") as file:
                 said = json.loads(file.readline(4096).removeprefix("#"))["env_id"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue
@@ -217,7 +219,7 @@ def _yaml(path: Path | None) -> object:
     if path is None:
         return None
     try:
-        with path.open(encoding="utf-8") as file:
+        with os.fdopen(open_named(path), encoding="utf-8") as file:
             return read_yaml(file.read(_YAML_CHARACTERS))
     except (YamlError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as the settings of a run: {error}") from None

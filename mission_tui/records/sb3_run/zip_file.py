@@ -7,6 +7,7 @@ tables of a preset are made of its words alone.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import zipfile
@@ -19,6 +20,7 @@ import msgspec
 
 from mission_tui.errors import CheckpointError, PresetError
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, OffPolicySpec, OtherAlgorithm
+from mission_tui.plain_files import open_named
 from mission_tui.records.sb3_run.zoo_settings import called
 
 _BY_MODULE = ("sac", "tqc", "crossq", "dqn", "qrdqn", "ars")
@@ -162,7 +164,7 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         size = path.stat().st_size
         if not path.is_file() or size > FILE_BYTES:
             raise CheckpointError(f"{path} is not a file of at most {FILE_BYTES >> 20} MiB, so it is not opened")
-        with zipfile.ZipFile(path) as archive:
+        with os.fdopen(open_named(path), "rb") as file, zipfile.ZipFile(file) as archive:
             _check_names(checked_members(archive.infolist(), size, path.name), path.name)
             yield archive
     except OSError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import zipfile
 import zlib
@@ -30,6 +31,7 @@ from mission_tui.fleet.events.provenance import IMPORTED
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
+from mission_tui.plain_files import open_named
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.logs.log import LogError
@@ -266,12 +268,14 @@ def evaluations_of(
     if path is None:
         return []
     try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
-                notes.append(f"{path.name} is larger than evaluations are, and was left out")
-                return []
-        with np.load(path, allow_pickle=False) as kept:
-            steps, results = kept["timesteps"].astype(float), kept["results"].astype(float)
+        with os.fdopen(open_named(path), "rb") as file:
+            with zipfile.ZipFile(file) as archive:
+                if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+                    notes.append(f"{path.name} is larger than evaluations are, and was left out")
+                    return []
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as kept:
+                steps, results = kept["timesteps"].astype(float), kept["results"].astype(float)
     except (
         OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile
     ) as error:  # fmt: skip
