@@ -48,6 +48,20 @@ def test_a_checkpoint_comes_back_to_its_run(tmp_path: Path) -> None:
     assert (run.checkpoints / name / "manifest.json").is_file()
 
 
+def test_nothing_is_put_back_through_a_link(tmp_path: Path) -> None:
+    """A run from elsewhere may say that its checkpoints lie in any folder of ours: what it threw away stays."""
+    run, elsewhere = made(tmp_path / "runs"), tmp_path / "site-packages"
+    elsewhere.mkdir()
+    name = next(path.name for path in sorted(run.checkpoints.iterdir()) if path.is_dir())
+    move_to_trash(tmp_path / "runs", run, name)
+    (item,) = trashed(tmp_path / "runs")
+    shutil.rmtree(run.checkpoints)
+    run.checkpoints.symlink_to(elsewhere)
+    with pytest.raises(StorageError, match="no folder stands there"):
+        restore_from_trash(tmp_path / "runs", item)
+    assert (list(elsewhere.iterdir()), item.path.is_dir()) == ([], True)
+
+
 def test_a_taken_place_is_not_overwritten(tmp_path: Path) -> None:
     """A run that bears the name already keeps it, and the other stays in the trash."""
     run = made(tmp_path)

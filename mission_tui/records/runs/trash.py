@@ -19,7 +19,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from mission_tui.errors import DamagedError, UsageError
-from mission_tui.plain_files import make_folder, names_in, open_fresh, read_plain, remove_tree
+from mission_tui.plain_files import make_folder, names_in, open_folder, open_fresh, read_plain, remove_tree
 from mission_tui.procfs import boot_id
 from mission_tui.records.files.atomic import storing, sync_folder
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
@@ -84,7 +84,12 @@ def restore_from_trash(root: Path, item: Trashed) -> Path:
         why = "something of that name is already there" if place.exists() else f"{place.parent} is gone"
         raise UsageError(f"{item.path} cannot be put back to {place}: {why}")
     with storing(place, "put back"):
-        item.path.rename(place)
+        # Of a run from elsewhere its folder of checkpoints may be a link to anywhere.
+        parent = open_folder(place.parent, listed=False)
+        try:
+            os.rename(item.path, place.name, dst_dir_fd=parent)
+        finally:
+            os.close(parent)
         _since(item.path).unlink(missing_ok=True)
         sync_folder(place.parent)
         sync_folder(item.path.parent)
