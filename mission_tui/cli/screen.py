@@ -244,10 +244,11 @@ class PreferencesFile:
         work.join(_PATIENCE_S)
 
     def _merge(self, changes: dict[str, object]) -> None:
+        from mission_tui.plain_files import make_folder
         from mission_tui.records.files.atomic import write_json
 
         with suppress(OSError, MissionError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             table = self._table()
             if table is None:
                 self.path.replace(self.path.with_name(f"{self.path.name}.unread"))
@@ -296,11 +297,12 @@ class LastSeen:
 
     def write(self, t: float) -> None:
         """Remember unix time `t`, unless a later one is remembered."""
+        from mission_tui.plain_files import make_folder
         from mission_tui.records.files.atomic import write_atomic
 
         before = self.read()
         if before is not None and before >= t:
             return
         with suppress(OSError, MissionError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
             write_atomic(self.path, f"{t:.3f}\n".encode())

@@ -19,6 +19,7 @@ from mission_tui.fleet.specs.health_file import HealthFile, read_health
 from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.files.given_files import read_toml
 
@@ -162,7 +163,7 @@ def write_preset(path: Path, table: Mapping[str, object]) -> None:
     import tomli_w
 
     with storing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     write_atomic(path, tomli_w.dumps(table).encode())
 
 

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli import screen
-from mission_tui.cli.screen import PreferencesFile
+from mission_tui.cli.screen import LastSeen, PreferencesFile
+from mission_tui.cli.unit_file import UnitFile
+from mission_tui.cli.verbs.service import _write
+from mission_tui.records.preset_files import write_preset
+from mission_tui.supervisor.launchers.caller import _link
 
 
 def made(folder: Path) -> PreferencesFile:
@@ -25,6 +29,23 @@ def test_what_is_chosen_is_found_again(tmp_path: Path) -> None:
     assert made(tmp_path).read() == {"sort": "return"}
     assert made(tmp_path).path == tmp_path / ".local" / "state" / "mission-tui" / "screen.json"
     assert PreferencesFile.of({"XDG_STATE_HOME": "/x", "HOME": "/h"}).path == Path("/x/mission-tui/screen.json")
+
+
+def test_folders_of_ours_are_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
+    """A colleague of the same group could put a preset, a unit or a lent package where it counts as this user's."""
+    state, config = tmp_path / "state", tmp_path / "config"
+    before = os.umask(0)
+    try:
+        PreferencesFile(state / "a" / "screen.json").write({"sort": "return"})
+        LastSeen(state / "b" / "last-seen").write(1.0)
+        _link(state / "c" / "lent" / "msgspec", tmp_path)
+        write_preset(config / "presets" / "mine.toml", {"description": "mine"})
+        _write(UnitFile(config / "systemd", tmp_path / "runs"), "[Service]\n")
+    finally:
+        os.umask(before)
+    made_here = [path for path in (*state.rglob("*"), *config.rglob("*")) if path.is_dir() and not path.is_symlink()]
+    assert len(made_here) >= 6
+    assert [path for path in (state, config, *made_here) if path.stat().st_mode & 0o077] == []
 
 
 def test_two_screens_keep_what_each_of_them_chose(tmp_path: Path) -> None:

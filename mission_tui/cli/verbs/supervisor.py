@@ -304,7 +304,7 @@ def _write(unit: UnitFile, text: str) -> None:
     from mission_tui.records.files.atomic import storing, write_atomic
 
     with storing(unit.path, "write"):
-        unit.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(unit.folder)
         make_folder(unit.root / ".supervisor")
         write_atomic(unit.path, text.encode())
 

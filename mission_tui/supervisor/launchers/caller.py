@@ -40,6 +40,7 @@ from mission_tui.fleet.specs.spec import (
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import FromClient
 from mission_tui.paths import lent_dir
+from mission_tui.plain_files import make_folder
 from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.run_module import module_words
@@ -290,7 +291,7 @@ def _packages() -> Iterator[tuple[str, Path]]:
 def _link(link: Path, package: Path) -> None:
     if link.is_symlink() and link.readlink() == package:
         return
-    link.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(link.parent)
     # Another supervisor may make the same at this moment.
     fresh = link.with_name(f".{uuid.uuid4().hex}")
     fresh.symlink_to(package)
