@@ -18,6 +18,18 @@ ESCAPES = re.compile(
 )
 BLANKS = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 MARKS_IN_A_ROW = 3
+_MARKS = ("Mn", "Me")
+_INVISIBLE = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x3164, 0xFFA0, 0x1D159),
+            *range(0xFE00, 0xFE10),
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+"""Fillers, joiners and selectors, which Unicode counts among letters and marks, and nobody sees."""
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _TAB_COLUMNS = 8
 
@@ -66,9 +78,11 @@ def spelled_out(text: str) -> str:
 
     For what a person agrees to: where something is taken out, a command could hide in it.
     """
-    if text.isprintable():
+    if text.isprintable() and _INVISIBLE.isdisjoint(text):
         return text
-    return "".join(it if it.isprintable() else it.encode("unicode_escape").decode("ascii") for it in text)
+    return "".join(
+        it if it.isprintable() and it not in _INVISIBLE else it.encode("unicode_escape").decode("ascii") for it in text
+    )
 
 
 def _printable(characters: Iterable[str]) -> str:
@@ -77,8 +91,8 @@ def _printable(characters: Iterable[str]) -> str:
     for character in characters:
         if character in BLANKS or unicodedata.category(character) == "Zs":
             kept.append(" ")
-        elif character.isprintable():
-            marks = marks + 1 if unicodedata.combining(character) else 0
+        elif character.isprintable() and character not in _INVISIBLE:
+            marks = marks + 1 if unicodedata.category(character) in _MARKS else 0
             if marks <= MARKS_IN_A_ROW:
                 kept.append(character)
     return "".join(kept)

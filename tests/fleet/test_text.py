@@ -101,3 +101,11 @@ def test_what_is_agreed_to_is_spelled_out() -> None:
     assert spelled_out(hidden) == r"true #\x1b]0;\nrm -rf x\x07\u202e\x9b\udcff é"
     assert spelled_out("a  b") == "a  b"
     assert "rm -rf" not in clean(hidden)
+
+
+def test_a_letter_that_nobody_sees_is_no_difference_between_two_names() -> None:
+    """Fillers, joiners and selectors count as letters and marks; in what is agreed to each is spelled out."""
+    hidden = "pyt\u034fhon\u3164\ufe0f x\U000e0100.py"
+    assert clean(hidden) == clean_line(hidden) == "python x.py"
+    assert spelled_out(hidden) == r"pyt\u034fhon\u3164\ufe0f x\U000e0100.py"
+    assert clean("a" + 40 * "\u20dd") == "a" + 3 * "\u20dd"
