@@ -55,12 +55,12 @@ def is_private(folder: Path) -> bool:
 
 def _check_ours(folder: Path) -> None:
     facts = folder.lstat()
-    if not stat.S_ISDIR(facts.st_mode):
-        raise NoSupervisorError(f"{folder} is not a folder: remove it, it stands where the sockets belong")
     if facts.st_uid != os.getuid():
         raise NoSupervisorError(
             f"{folder} belongs to user {facts.st_uid}, not to you: have it removed, it stands where the sockets belong"
         )
+    if not stat.S_ISDIR(facts.st_mode):
+        raise NoSupervisorError(f"{folder} is not a folder: remove it, it stands where the sockets belong")
 
 
 def bind(path: Path) -> socket.socket:

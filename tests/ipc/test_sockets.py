@@ -64,6 +64,12 @@ def test_a_folder_of_someone_else_is_refused(tmp_path: Path) -> None:
     os.chown(folder, 65534, 65534)
     with pytest.raises(NoSupervisorError, match="belongs to user 65534"):
         prepare_socket_dir(folder)
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    os.chown(folder, 65534, 65534, follow_symlinks=False)
+    # Whose it is comes first: in a sticky folder nobody else can remove it.
+    with pytest.raises(NoSupervisorError, match="belongs to user 65534, not to you: have it removed"):
+        prepare_socket_dir(folder)
 
 
 def test_a_stale_socket_is_replaced(tmp_path: Path) -> None:
