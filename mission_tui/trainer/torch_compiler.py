@@ -11,10 +11,14 @@ fails mid-run would cost the run.
 from __future__ import annotations
 
 import functools
+import os
+import stat
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -25,6 +29,7 @@ from torch.optim import Optimizer
 from mission_tui.errors import PresetError
 from mission_tui.run_module import looking_elsewhere
 
+_CACHE_DIR = "TORCHINDUCTOR_CACHE_DIR"
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 160
 
@@ -85,6 +90,7 @@ def _stepping(step: F) -> F:
 
 def load_compiler() -> None:
     """Import the compiler, which takes as long as importing torch, and keep its work in this process."""
+    keep_cache_private()
     with warnings.catch_warnings():
         # Torch's own modules use what torch has deprecated.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -93,6 +99,23 @@ def load_compiler() -> None:
 
     # A pool of compilers would stay for as long as the run, each with a torch of its own.
     torch._inductor.config.compile_threads = 1
+
+
+def keep_cache_private() -> None:
+    """Have torch keep what it compiled in a folder where nobody else can put code that it would load.
+
+    Its own (2.13) is one of `/tmp` whose name anybody can foretell, and it takes one that is there, whoever made it.
+    """
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    folder = Path(default_cache_dir()).absolute()
+    if os.environ.get(_CACHE_DIR, str(folder)) != str(folder):
+        return  # the person's own word, or ours of before
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    facts = folder.lstat()
+    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & stat.S_IWOTH
+    os.environ[_CACHE_DIR] = str(folder) if ours else tempfile.mkdtemp(prefix="mission-tui-compiled-")
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +130,7 @@ def compiling() -> Iterator[Callable[[], float]]:
     Raises `PresetError` when the compiler or its C++ compiler fails.
     """
     begun_s = time.perf_counter()
+    keep_cache_private()
     th.compiler.set_stance("default")
     try:
         with looking_elsewhere():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from functools import partial
@@ -14,12 +15,13 @@ from typing import Any
 import pytest
 import torch as th
 from stable_baselines3.common.policies import ActorCriticPolicy
+from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.reference import never
 from mission_tui.trainer.state.model_state import copy_moments
-from mission_tui.trainer.torch_compiler import load_compiler
+from mission_tui.trainer.torch_compiler import keep_cache_private, load_compiler
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import Ran, equal, new_run, phases, run_attempt, spec_with, stop_in
 from tests.trainer.ppo.test_reference import CASES, LANES, build
@@ -149,3 +151,32 @@ def test_without_a_cpp_compiler_nothing_starts(tmp_path: Path) -> None:
     assert end.cause.startswith("run.compile = true, but torch cannot compile this policy here (")
     assert end.cause.endswith("; use run.compile = false")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("taken", ["", "a link", "open to all", "somebody's"])
+def test_what_torch_compiled_is_loaded_from_no_folder_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """Its folder has a name in `/tmp` that anybody can take first; code put there would run as the trainer."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    usual = Path(default_cache_dir())
+    match taken:
+        case "a link":
+            usual.symlink_to(tmp_path)
+        case "open to all":
+            usual.mkdir()
+            usual.chmod(0o777)
+        case "somebody's":
+            usual.mkdir()
+            monkeypatch.setattr(os, "getuid", lambda: 4711)
+    keep_cache_private()
+    chosen = Path(cache_dir())
+    assert (chosen == usual) is (taken == "")
+    assert chosen.stat().st_mode & 0o777 == 0o700
+    keep_cache_private()
+    assert cache_dir() == str(chosen)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "mine"))
+    keep_cache_private()
+    assert cache_dir() == str(tmp_path / "mine")
