@@ -60,6 +60,8 @@ _KEPT = (
     "XDG_STATE_HOME",
 )
 _WORD_CHARACTERS = 300
+_DAYS_WITH_NAMES_S = 6 * 86_400.0
+"""For so long the name of a day means one day."""
 _NO_LOG = 4021
 """ESLURMD_IO_ERROR."""
 _WAITING = frozenset(
@@ -175,8 +177,13 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         if self.start_t <= time.time():
             return said
         here, there = time.localtime(), time.localtime(self.start_t)
-        day = "" if here.tm_yday == there.tm_yday else time.strftime("%a ", there)
-        return f"{said}, starts about {day}{time.strftime('%H:%M', there)}"
+        if here[:3] == there[:3]:
+            when = time.strftime("%H:%M", there)
+        else:
+            # A job without a limit of its own has a year where the partition sets none: who follows waits that long.
+            soon = self.start_t - time.time() < _DAYS_WITH_NAMES_S
+            when = time.strftime("%a %H:%M" if soon else "%Y-%m-%d", there)
+        return f"{said}, starts about {when}"
 
 
 _OVER = frozenset({"COMPLETED", "FAILED", "CANCELLED", "DEADLINE", "OUT_OF_MEMORY", "REVOKED", *INTERRUPTED})

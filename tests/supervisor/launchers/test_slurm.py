@@ -94,6 +94,9 @@ def test_why_it_waits_is_a_sentence_with_a_time_that_is_to_come() -> None:
     assert job.why_it_waits == "waits: Resources"
     when = time.strftime("%H:%M", time.localtime(at))
     assert structs.replace(job, start_t=at).why_it_waits.endswith(when)
+    for away_s, written in ((3 * 86_400, "%a %H:%M"), (20 * 86_400, "%Y-%m-%d"), (366 * 86_400, "%Y-%m-%d")):
+        said = structs.replace(job, start_t=at + away_s).why_it_waits
+        assert said.endswith(f"starts about {time.strftime(written, time.localtime(at + away_s))}")
     assert structs.replace(job, start_t=1.0).why_it_waits == "waits: Resources"
     assert structs.replace(job, reason="None").why_it_waits == "waits for Slurm"
     assert "\x1b" not in structs.replace(job, reason="\x1b[2J").why_it_waits
