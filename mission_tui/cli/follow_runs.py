@@ -6,11 +6,12 @@ A wait outlives the supervisor it began with, as the runs do; it fails only if n
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mission_tui.cli.terminal_output import print_error, write
+from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError
 from mission_tui.fleet.events.outcome import OVER
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
     from mission_tui.ipc.client import Connection
-    from mission_tui.ipc.replies import DetailsReply
+    from mission_tui.ipc.replies import Accepted, DetailsReply, VerdictReply
 
 
 Seen = Callable[[tuple["RunView", ...], float], None]
+ANSWER_S = 30.0
+"""For so long a verb that starts runs waits for what their engine says to them: a bit more than one call may take."""
 
 
 def snapshot_of(connection: Connection) -> FleetSnapshot:
@@ -114,6 +117,56 @@ def until_ended(session: Session, runs: Sequence[str], seen: Seen) -> tuple[RunV
                 note_look(session.root, session.environ)
             return views
     raise AssertionError("snapshots end only with an error")
+
+
+def until_answered(session: Session, runs: Sequence[str]) -> tuple[RunView, ...]:
+    """Those of `runs` (ids) that an engine carries out, once it has taken them or not, or after `ANSWER_S` seconds."""
+    from mission_tui.fleet.specs.spec import LAUNCHERS
+
+    until = time.monotonic() + ANSWER_S
+    with session.connect() as connection:
+        views = tuple(view for run in runs if (view := view_of(connection, run)).launcher != LAUNCHERS[0])
+    if all(map(_is_answered, views)):
+        return views
+    for snapshot in snapshots(session):
+        known = {view.id: view for view in snapshot.runs}
+        views = tuple(known.get(view.id, view) for view in views)
+        if all(map(_is_answered, views)) or time.monotonic() > until:
+            break
+    return views
+
+
+def say_answers(views: Sequence[RunView]) -> int:
+    """Say which runs their engine has not taken, or not answered for; the exit code is 1 where there are the first."""
+    for view in views:
+        if view.outcome == "failed":
+            print_error(f"{view.name} failed: {view.cause}")
+        elif not _is_answered(view):
+            print_error(
+                f"{view.name}: {view.launcher} has not said within {ANSWER_S:g} s whether it takes it "
+                f"(`mission-tui status {view.id}`)"
+            )
+    return EX_FAILED if any(view.outcome == "failed" for view in views) else 0
+
+
+def ask_engines(session: Session, answers: Sequence[Accepted | VerdictReply]) -> int:
+    """The exit code of a verb whose `answers` had runs begin: what their engines say to those is waited for."""
+    from mission_tui.ipc.replies import Accepted
+
+    runs = [run for answer in answers if isinstance(answer, Accepted) for run in answer.runs]
+    try:
+        return say_answers(until_answered(session, runs))
+    except KeyboardInterrupt:
+        return EX_INTERRUPTED
+
+
+def _is_answered(view: RunView) -> bool:
+    """Whether the engine of a run has taken it, or said why not; one that waits in our own queue was not asked yet."""
+    from mission_tui.fleet.events.processes import BEING_HANDED, FOR_COMPANY
+
+    if view.state != "starting" or view.node is not None:
+        return True
+    return view.cause is not None and BEING_HANDED not in view.cause and FOR_COMPANY not in view.cause
 
 
 def exit_code(views: Sequence[RunView]) -> int:

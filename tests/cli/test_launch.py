@@ -94,3 +94,42 @@ def test_a_dry_run_is_refused_where_the_launch_would_be(quick: Shell) -> None:
     done = quick.typed("launch", "tiny", "--dry-run")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
+
+
+_SBATCH = """#!/bin/sh
+for word in "$@"; do
+  case "$word" in
+    --partition=nowhere) echo 'sbatch: error: Invalid partition name specified' >&2; exit 1;;
+    --job-name=*) name="${word#*=}";;
+    --chdir=*) folder="${word#*=}";;
+  esac
+done
+job='{"job_id": 7, "job_state": "PENDING", "name": "%s", "current_working_directory": "%s"}'
+printf "$job" "$name" "$folder" > JOB
+echo 7
+"""
+
+
+@pytest.mark.slow
+def test_what_slurm_refuses_is_said_at_once_and_exits_1(quick: Shell) -> None:
+    """Without --wait too, with its own words in one line, and in a resume; the run that it takes beside it is there."""
+    programs, job = quick.cwd / "slurm", quick.cwd / "job.json"
+    programs.mkdir()
+    scripts = {
+        "sbatch": _SBATCH.replace("JOB", str(job)),
+        "scancel": f"#!/bin/sh\nsed -i s/PENDING/CANCELLED/ {job}\n",
+        "scontrol": "#!/bin/sh\n",
+        "squeue": f'#!/bin/sh\necho "{{\\"jobs\\": [$(cat {job} 2>/dev/null)]}}"\n',
+    }
+    for name, script in scripts.items():
+        (programs / name).write_text(script)
+        (programs / name).chmod(0o700)
+    quick.environ["PATH"] = f"{programs}:{quick.environ['PATH']}"
+    words = ("launch", "tiny", "--launcher", "slurm", "--name", "b", "--set", "slurm.partition=nowhere,there")
+    done = quick.typed(*words)
+    assert done.returncode == 1
+    assert "b-1 failed: Slurm did not start it: Invalid partition name specified" in done.stderr
+    assert [line.split()[1:] for line in done.stdout.splitlines()] == [["b-1", "failed"], ["b-2", "starting"]]
+    again = quick.typed("resume", "b-1")
+    assert (again.returncode, again.stdout.count("\n")) == (1, 1)
+    assert "b-1 failed: Slurm did not start it: " in again.stderr

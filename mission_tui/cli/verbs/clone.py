@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli.answers import answer_facts, merged, print_accepted, print_changes
-from mission_tui.cli.follow_runs import views_of
+from mission_tui.cli.follow_runs import ask_engines, views_of
 from mission_tui.cli.options import duration_option, json_option, lasting, runs_argument, set_option, timesteps_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import confirm, print_error, write
@@ -87,7 +87,9 @@ def clone_command(
             if _refused(answer):
                 return EX_USAGE
         answers.append(answer)
-    return _say(answers, as_json)
+    code = _say(answers, as_json)
+    said = ask_engines(session, answers)
+    return code or said
 
 
 def _refused(answer: Accepted | VerdictReply) -> bool:

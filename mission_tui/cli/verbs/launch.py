@@ -107,12 +107,13 @@ def launch_command(
         print_error(warning)
     if wait:
         return _wait(session, launched, plan, as_json)
+    runs, code = _answered(session, launched)
     if as_json:
-        _write(launched.runs, launched.warnings, plan)
+        _write(runs, launched.warnings, plan)
     else:
-        for view in launched.runs:
-            write(f"{view.id}  {view.name}  {view.state}")
-    return 0
+        for view in runs:
+            write(f"{view.id}  {view.name}  {view.outcome or view.state}")
+    return code
 
 
 def hooked(words: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -179,6 +180,22 @@ def _write(runs: tuple[RunView, ...], warnings: tuple[str, ...], plan: Planned) 
 
     code = own_code_facts(plan.foreign)
     write_document({"runs": [run_facts(view) for view in runs], "warnings": list(warnings), "own_code": code})
+
+
+def _answered(session: Session, launched: Launched) -> tuple[tuple[RunView, ...], int]:
+    """The runs, those of an engine as they stand once it has said whether it takes them, and the exit code."""
+    from mission_tui.fleet.specs.spec import LAUNCHERS
+
+    elsewhere = [view.id for view in launched.runs if view.launcher != LAUNCHERS[0]]
+    if not elsewhere:
+        return launched.runs, 0
+    from mission_tui.cli.follow_runs import say_answers, until_answered
+
+    try:
+        answered = {view.id: view for view in until_answered(session, elsewhere)}
+    except KeyboardInterrupt:
+        return launched.runs, EX_INTERRUPTED
+    return tuple(answered.get(view.id, view) for view in launched.runs), say_answers(tuple(answered.values()))
 
 
 def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:

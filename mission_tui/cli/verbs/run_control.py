@@ -13,7 +13,7 @@ import click
 
 from mission_tui.cli import options
 from mission_tui.cli.answers import print_accepted, report_answers
-from mission_tui.cli.follow_runs import exit_code, snapshot_of, until_ended, views_of
+from mission_tui.cli.follow_runs import ask_engines, exit_code, snapshot_of, until_ended, views_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, print_error, write
 from mission_tui.errors import EX_FAILED, PresetError, UsageError
@@ -117,7 +117,9 @@ def resume_command(
         for run in runs:
             views = views_of(connection, (run,))
             answers += [resumed(connection, run)] if len(views) < 2 else of_group(connection, run, views)
-    return report_answers(answers, as_json)
+    code = report_answers(answers, as_json)
+    said = ask_engines(session, answers)
+    return code or said
 
 
 @click.command("set")

@@ -210,6 +210,13 @@ class WorkersSeen(Struct, frozen=True):
     workers: EnvWorkers | None
 
 
+BEING_HANDED = "waits: it is being handed to "
+"""With this a run begins to say why it waits while its engine has not answered yet whether it takes it."""
+
+FOR_COMPANY = "waits: others may share its job"
+"""And with this while it is not submitted yet, for others to come along."""
+
+
 class WaitSeen(Struct, frozen=True):
     """The queued run waits, and `why`: a sentence."""
 

@@ -28,6 +28,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fence import fence_document
 from mission_tui.fleet.capacity.cost import claim_elsewhere
 from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.events.processes import BEING_HANDED
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_plain
@@ -344,7 +345,7 @@ class EngineLauncher(Generic[J]):
 
     def _why_kept(self, known: Known[J]) -> str:
         """Why an order is not submitted yet."""
-        return f"waits: it is being handed to {self.title}{known.refused}"
+        return f"{BEING_HANDED}{self.title}{known.refused}"
 
     def _unlisted(self, known: Known[J], *, begun: bool) -> Sighting:
         """How an attempt stands whose job is in no list any more."""

@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import structs
 
 from mission_tui.errors import DamagedError, MissionError
+from mission_tui.fleet.events.processes import FOR_COMPANY
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
@@ -288,7 +289,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
 
     def _why_kept(self, known: Known[SlurmJob]) -> str:
         if isinstance(known, SlurmKnown) and waits_for_company(known):
-            return "waits: others may share its job"
+            return FOR_COMPANY
         if isinstance(known, SlurmKnown) and known.put_off and not known.refused:
             return f"waits for Slurm: {known.put_off}"
         return super()._why_kept(known)

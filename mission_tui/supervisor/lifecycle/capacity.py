@@ -50,7 +50,11 @@ def check_machine(
     read counts for nothing. `visible` is `CUDA_VISIBLE_DEVICES` of `specs`. With `waits` they begin when
     there is room, and lack only what there never is.
     """
-    specs = [spec for spec in specs if _is_here(core, spec)]
+    here = [spec for spec in specs if _is_here(core, spec)]
+    if specs and not here:
+        # However full it is here, that says nothing of them.
+        return ()
+    specs = here
     gpus, gpu = core.machine.gpu.gpus, core.machine.gpu.present()
     own = claims_of(core, ending)
     ours = core.machine.reserved(trusted=True)

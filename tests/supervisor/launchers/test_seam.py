@@ -14,6 +14,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.capacity.cost import Claim
 from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted
 from mission_tui.fleet.specs import consistency
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
@@ -29,7 +30,7 @@ from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
 from mission_tui.supervisor.lifecycle.adoption import taking_in
-from mission_tui.supervisor.lifecycle.capacity import claims_of
+from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of
 from mission_tui.supervisor.lifecycle.further_attempts import start_next_attempt
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
@@ -155,6 +156,16 @@ async def test_the_price_of_a_run_elsewhere_is_what_it_takes_there(field: Field)
         asked = Quote(id=1, items=(LaunchItem(spec=spec),), cwd="/", python="/usr/bin/python3", environ={})
         (cost,) = (await quote(supervisor.core, asked)).costs
         assert (cost.cores >= 300, cost.ram_bytes > 1 << 30, cost.waits) == (True, True, "")
+
+
+async def test_a_run_elsewhere_is_not_warned_of_runs_that_share_this_machine(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How slow those are is said to whoever launches another one here."""
+    async with field.supervisor() as supervisor:
+        many = (Claim(cores=2),) * 100
+        monkeypatch.setattr(supervisor.core.machine, "reserved", lambda *, trusted: many if trusted else ())
+        assert check_machine(supervisor.core, (spec_for("scripted"),), waits=True) == ()
 
 
 async def test_many_jobs_are_one_question(field: Field) -> None:
