@@ -145,6 +145,11 @@ def _secrets_on_stdin(pad: Path) -> dict[str, str]:
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(nothing, 0)
     os.close(nothing)
+    if not raw and pad.exists():
+        raise StartError(
+            "the variables that no file may have did not arrive with its job: an option of its engine keeps "
+            "them back (with Slurm --export, SBATCH_EXPORT); launch the run again without that"
+        )
     if raw and pad.exists():
         import base64  # no run of this machine needs it
 

@@ -255,9 +255,12 @@ _NOT_EXTRA = {
     "array": "an attempt is one job, and `--seeds` launches several runs",
     "requeue": "what goes on is a further attempt in a job of its own (slurm.requeue)",
     "signal": "slurm.warn_s says how long before the time limit it saves",
+    **dict.fromkeys(("export", "export-file"), "variables that no file may have travel in its job's environment"),
     **dict.fromkeys(("wrap", "job-name", "chdir", "output", "open-mode", "wait", "test-only", "clusters"), _OWN_JOB),
 }
-"""Options of `sbatch` with which an attempt would be several jobs, or one that nobody finds again."""
+"""Options of `sbatch` with which an attempt would be several jobs, one that nobody finds again, or one without its
+variables.
+"""
 _NOT_EXTRA_SHORT = {"a": "array", "J": "job-name", "D": "chdir", "o": "output", "W": "wait", "M": "clusters"}
 _SLURM_TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?", re.ASCII)
 

@@ -162,6 +162,9 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         """What Slurm says of its end, where that was none in order."""
         if self.state in ("COMPLETED", "RUNNING", "COMPLETING"):
             return ""
+        if self.state == "CANCELLED":
+            # Its reason is the one for which it waited before.
+            return f"somebody cancelled its job {self.number} in Slurm (scancel): CANCELLED"
         reason = f" ({self.reason})" if self.reason not in ("", "None", "NonZeroExitCode") else ""
         more = "; slurm.mem asks for more" if self.state == "OUT_OF_MEMORY" else ""
         return f"Slurm ended its job {self.number}: {self.state}{reason}{more}"
@@ -211,7 +214,8 @@ def words_of_job(name: str, folder: Path, log: Path, specs: Sequence[Spec], clus
     """
     spec, cpus = specs[0], sum(map(cpus_of, specs))
     words = [
-        *("sbatch", "--parsable", "--no-requeue", f"--job-name={name}"),
+        # What it is given is little; without it, as SBATCH_EXPORT=NONE has it, a run would begin without its secrets.
+        *("sbatch", "--parsable", "--no-requeue", "--export=ALL", f"--job-name={name}"),
         *(f"--chdir={folder}", f"--output={str(log).replace('%', '%%')}", "--open-mode=append"),
         *("--nodes=1", "--ntasks=1", f"--cpus-per-task={cpus}", f"--signal=B:USR1@{spec.slurm.warn_s}"),
     ]

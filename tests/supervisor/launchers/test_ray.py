@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.specs.spec import RaySpec
-from mission_tui.keeper.child import _secrets_on_stdin
+from mission_tui.keeper.child import StartError, _secrets_on_stdin
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
@@ -185,7 +185,9 @@ def ordered(tmp_path: Path, **words: object) -> tuple[RunDir, LaunchOrder]:
 
 
 def test_a_secret_is_whole_only_in_the_hands_of_the_keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray shows what it was given: half of it, which says nothing; the other half is gone once it was read."""
+    """Ray shows what it was given: half of it, which says nothing; the other half is gone once it was read. Without
+    that half no run begins.
+    """
     run, order = ordered(tmp_path)
     said = half_of_secrets(run, order)
     # An answer that is lost is followed by a second submission, and either may be carried out.
@@ -193,8 +195,11 @@ def test_a_secret_is_whole_only_in_the_hands_of_the_keeper(tmp_path: Path, monke
     assert b"very" not in base64.b64decode(said)
     assert b"very" not in run.attempt(1).pad.read_bytes()
     assert "very" not in entrypoint(run, order)
-    monkeypatch.setattr("mission_tui.keeper.child.open", lambda *_, **__: _Stdin(said.encode()), raising=False)
     monkeypatch.setattr("os.dup2", lambda *_: None)
+    monkeypatch.setattr("mission_tui.keeper.child.open", lambda *_, **__: _Stdin(b""), raising=False)
+    with pytest.raises(StartError, match="did not arrive with its job"):
+        _secrets_on_stdin(run.attempt(1).pad)
+    monkeypatch.setattr("mission_tui.keeper.child.open", lambda *_, **__: _Stdin(said.encode()), raising=False)
     assert _secrets_on_stdin(run.attempt(1).pad) == {"TOKEN": "very secret"}
     assert not run.attempt(1).pad.exists()
 

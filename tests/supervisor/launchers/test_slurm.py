@@ -131,6 +131,8 @@ def test_what_is_asked_is_said_in_sbatchs_own_options(tmp_path: Path) -> None:
     )
     words = sbatch_words(run, order, spec)
     assert {"--partition=gpu", "--gres=gpu:1", "--time=4:00:00", "--cpus-per-task=3", "--no-requeue"} <= set(words)
+    # SBATCH_EXPORT=NONE, which many clusters set, would keep a run's secrets from it.
+    assert "--export=ALL" in words
     assert {"--account=lab", "--qos=low", "--constraint=a100", "--mem=8G"} <= set(words)
     assert words[-1] == "--nice=100"
     assert "--signal=B:USR1@120" in words
@@ -627,6 +629,8 @@ async def test_who_left_no_record_has_what_slurm_printed_on_the_node(
     monkeypatch.setattr(engine, "LAG_S", 0.0)
     await launcher.refresh([job])
     assert launcher.look(job).why == "Slurm ended its job 7: FAILED; slurmstepd: error: StepId=7 exceeded memory limit"
+    cancelled = SlurmJob(number="7", name="r.1", folder="/r", state="CANCELLED", reason="JobHeldUser")
+    assert cancelled.ended == "somebody cancelled its job 7 in Slurm (scancel): CANCELLED"
     killed = SlurmJob(number="7", name="r.1", folder="/r", state="OUT_OF_MEMORY")
     assert killed.ended == "Slurm ended its job 7: OUT_OF_MEMORY; slurm.mem asks for more"
 
@@ -638,12 +642,15 @@ async def test_who_left_no_record_has_what_slurm_printed_on_the_node(
         ({"extra": ("-a1-3",)}, "an attempt is one job"),
         ({"extra": ("--requ",)}, "slurm.requeue"),
         ({"extra": ("--job-name=mine",)}, "leave it out"),
+        ({"extra": ("--export=NONE",)}, "travel in its job's environment"),
         ({"time": "1"}, "slurm.time = '1' is 60 s"),
         ({"time": "0-0:02:00"}, "is 120 s"),
     ],
 )
 def test_words_that_take_the_job_out_of_our_hands_are_refused(words: dict[str, object], said: str) -> None:
-    """Each would start an attempt several times, or over and over, or as a job that nobody finds again."""
+    """Each would start an attempt several times, over and over, without its variables, or as a job that nobody finds
+    again.
+    """
     assert any(said in it.sentence for it in violations(for_slurm(**words)))
 
 
