@@ -383,7 +383,10 @@ class EngineLauncher(Generic[J]):
         return known.missed >= 2 and known.was_taken
 
     def _forgotten(self, known: Known[J]) -> str:
-        return f"{self.title} does not know its job {known.number} any more, and how it ended is not on record"
+        return (
+            f"{self.title} does not know its job {known.number} any more, and how it ended is not on record: "
+            "`resume` has the run go on"
+        )
 
     def _gone(self, known: Known[J], *, begun: bool) -> Sighting:
         found = known.job

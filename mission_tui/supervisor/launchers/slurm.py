@@ -128,14 +128,16 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             return None
 
     def _unlisted(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
-        """A controller that came back without its jobs has forgotten them; their trainers may train on, and say so. Who
-        only waited in its queue goes on in another job, unless somebody may have cancelled it while nobody looked.
+        """A controller that came back without its jobs has forgotten them, and its nodes end them; a trainer that
+        trains on all the same says so. Who only waited, or is silent, goes on in another job, unless somebody may have
+        cancelled it while nobody looked.
         """
         if begun and known.beats:
             return Sighting(stage="running", begun=True)
         seen = super()._unlisted(known, begun=begun)
-        followed = isinstance(known, SlurmKnown) and known.followed and not begun
-        return structs.replace(seen, interrupted=seen.why) if followed else seen
+        forgotten = f"Slurm does not know its job {known.number} any more"
+        followed = isinstance(known, SlurmKnown) and known.followed
+        return structs.replace(seen, why=forgotten, interrupted=forgotten) if followed else seen
 
     def _everybody(self) -> list[SlurmKnown]:
         return [known for known in self._known.values() if isinstance(known, SlurmKnown)]

@@ -304,7 +304,7 @@ async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_
         anew.look(job)
         await anew.refresh([job])
     seen = anew.look(job)
-    assert (seen.stage, "does not know its job 7" in seen.why, seen.interrupted) == ("gone", True, "")
+    assert (seen.stage, "`resume` has the run go on" in seen.why, seen.interrupted) == ("gone", True, "")
 
 
 async def one_that_runs(answers: Answers, tmp_path: Path) -> tuple[SlurmLauncher, Job]:
@@ -322,7 +322,7 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A controller came back without its jobs: who still writes lives, and reads a stop in its own files; who is silent
-    is over.
+    goes on in another job.
     """
     answers = Answers(monkeypatch)
     launcher, job = await one_that_runs(answers, tmp_path)
@@ -338,7 +338,10 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     assert files.signal.read_bytes() == b"TERM\n"
     monkeypatch.setattr(engine, "SILENT_S", 0.0)
     await launcher.refresh([job])
-    assert (launcher.look(job).stage, "how it ended is not on record" in launcher.look(job).why) == ("gone", True)
+    assert (launcher.look(job).stage, launcher.look(job).interrupted) == (
+        "gone",
+        "Slurm does not know its job 7 any more",
+    )
     assert "scancel" not in answers.called
 
 
