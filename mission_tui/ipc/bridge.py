@@ -130,7 +130,9 @@ class BridgedConnection(AsyncConnection):
             why = await asyncio.to_thread(bridge.why)
             why = why or await asyncio.to_thread(shared_line_hangs, self._host, self._environ)
             self._hang_up()
-            raise NoSupervisorError(f"{self._host.name} does not answer: {why or error or 'it is silent'}") from error
+            # A time that is over has no words of its own.
+            why = why or str(error) or f"nothing came within {HELLO_S:g} s: a slow line, or a machine with much to do"
+            raise NoSupervisorError(f"{self._host.name} does not answer: {why}") from error
 
     def _hang_up(self) -> None:
         if self._bridge is not None:

@@ -15,7 +15,7 @@ import pytest
 from mission_tui.cli import hosts as cli_hosts
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc import bridge, hosts
+from mission_tui.ipc import async_client, bridge, hosts
 from mission_tui.ipc.bridge import BridgedConnection
 from mission_tui.ipc.hosts import Host, advice, host_called, known_hosts, shared_line_hangs, ssh_command
 from mission_tui.ipc.requests import Act, GetLog, GetTrash
@@ -193,6 +193,20 @@ async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:
             await connection.ask(lambda id_: GetTrash(id=id_))
         assert said in str(error.value)
         await connection.close()
+
+
+@pytest.mark.slow
+async def test_a_line_on_which_nothing_comes_in_time_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow it is: a reason is never empty."""
+    monkeypatch.setattr(bridge, "HELLO_S", 0.2)
+    monkeypatch.setattr(async_client, "BUSY_S", 0.2)
+    script = tmp_path / "ssh"
+    script.write_text("#!/bin/sh\ncase $* in *bridge*) exec sleep 60;; esac\n")
+    script.chmod(0o700)
+    connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": str(script)})
+    with pytest.raises(NoSupervisorError, match=r"far does not answer: nothing came within 0\.2 s: a slow line"):
+        await connection.ask(lambda id_: GetTrash(id=id_))
+    await connection.close()
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,9 @@ def _silence(machine: Machine, now: float) -> str:
     name = literal(machine.name)
     why = literal(machine.why).removeprefix(f"{name} does not answer: ")
     since = numbers.duration(max(0.0, now - (machine.lost_t or now)))
-    return f"▲ {name} has not answered for {since}: {why}; its runs go on"
+    # Of one that never answered nobody knows whether it has any.
+    known = machine.meters is not None or machine.live or machine.runs_root
+    return f"▲ {name} has not answered for {since}: {why}{'; its runs go on' if known else ''}"
 
 
 def machine_line(machine: Machine, now: float, width: int, *, heads: bool = False) -> Strip:
