@@ -80,11 +80,7 @@ async def park(core: Core, request: Act) -> Accepted:
 
 async def pause(core: Core, request: Act) -> Accepted:
     """Ask the runs to pause. A run is paused when its trainer says so."""
-
-    def detail(run: LiveRun) -> str | None:
-        return None if run.link is not None else "its trainer is not connected; try again in a moment"
-
-    runs, notes = live_targets(core, request.runs, "pause", detail)
+    runs, notes = live_targets(core, request.runs, "pause", _unreached)
     for run in runs:
         core.record_verb(run, "pause")
         run.pause()
@@ -113,13 +109,19 @@ async def freeze(core: Core, request: Act) -> Accepted:
 
 async def checkpoint(core: Core, request: Act) -> Accepted:
     """Ask the runs for a checkpoint, and wait for what comes of it as long as was asked; it shows in snapshots too."""
-
-    def detail(run: LiveRun) -> str | None:
-        return None if run.link is not None else "its trainer is not connected; try again in a moment"
-
-    runs, notes = live_targets(core, request.runs, "checkpoint", detail)
+    runs, notes = live_targets(core, request.runs, "checkpoint", _unreached)
     outcomes = await ask_checkpoints(core, runs, request.wait_s)
     return Accepted(re=request.id, runs=tuple(run.id for run in runs), notes=tuple(notes), checkpoints=outcomes)
+
+
+def _unreached(run: LiveRun) -> str | None:
+    """Why nobody there can be asked now; None where its trainer can."""
+    if run.link is not None:
+        return None
+    if run.sighting.stage == "queued":
+        # That may last for days.
+        return f"its job has not begun ({run.sighting.why}); stop takes it from the queue"
+    return "its trainer is not connected; try again in a moment"
 
 
 ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}

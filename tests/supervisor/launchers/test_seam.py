@@ -135,6 +135,8 @@ async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(fiel
         field.engine.job(run).queue("waits for a GPU: Resources")
         waiting = await supervisor.wait(run, lambda view: view.cause)
         assert (waiting.state, waiting.cause, waiting.pids.keeper) == ("starting", "waits for a GPU: Resources", None)
+        with pytest.raises(UsageError, match=r"its job has not begun \(waits for a GPU: Resources\); stop takes it"):
+            await pause(supervisor.core, Act(id=1, verb="pause", runs=(run,)))
         live, hours = supervisor.core.live[run], 7200.0
         live.waited_until_t = (supervisor.core.store.run(run).journal.started_t or 0.0) + hours
         clock.watch_start(supervisor.core, live, live.waited_until_t + 60.0, 120.0)
