@@ -36,7 +36,14 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_by, changed_in
-from mission_tui.fleet.health.algorithms import TELLING, Algorithm, other_called, recognize_algorithm
+from mission_tui.fleet.health.algorithms import (
+    OF_ANY,
+    TELLING,
+    Algorithm,
+    is_of_no_known_algorithm,
+    other_called,
+    recognize_algorithm,
+)
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
@@ -117,7 +124,7 @@ class HealthJudge:
         self._open: dict[str, str] = {}
         self._asked: tuple[Change, ...] = ()
         self._dead = False
-        self._told = settings.ours or other is not None
+        self._told = self._known = settings.ours or other is not None
         self._other = other
         self._begin()
 
@@ -195,6 +202,8 @@ class HealthJudge:
         self._update, self._t, self._row = row.update, row.t, row
         if not self._told:
             self._tell(row)
+        # Until a row has a tag of Stable-Baselines3, what is known of its algorithms fits only where it fits any.
+        silent = () if self._known else tuple(rule for rule in self._rules if rule.id not in OF_ANY)
         self._returns.sampled, self._returns.lengths = returns_of(record), record.episodes.l
         rules, judged = self._rules, row if self._other is None else self._round.take(row)
         if judged is None:
@@ -209,7 +218,7 @@ class HealthJudge:
             self._dead = self._is_dead(row)
         for rule in rules:
             severity = rule.judge(row)
-            if severity is not None or rule.id in self._open:
+            if (severity is not None and rule not in silent) or rule.id in self._open:
                 changed += self._follow(rule, severity, row.update, row.t)
         if self._after_change in rules:
             # What other rules found in this update is part of how bad it is.
@@ -330,6 +339,7 @@ class HealthJudge:
 
     def _tell(self, row: Row) -> None:
         """Whose row it is, as far as its tags tell."""
+        self._known = self._known or not is_of_no_known_algorithm(row.metrics)
         told = recognize_algorithm(TELLING.intersection(row.metrics))
         if told is not None:
             self._told, self._other = True, told.algorithm

@@ -103,3 +103,23 @@ def test_rules_that_count_rows_see_so_many_of_a_budget_however_many_rows_there_a
     assert abs(10 * one.first_update - other.first_update) <= 500
     bad = structs.replace(many[777], metrics=dict(many[777].metrics) | {"train/critic_loss": "nan"})
     assert "nan" in {it.rule for it in findings(log, (*many[:777], bad, *many[778:]))}
+
+
+def reported(n: int, metrics: dict[str, float]) -> UpdateDone:
+    """Row `n` of a script whose gradients and explained variance would alarm rules about PPO, with `metrics` beside."""
+    swings = {"rollout/ep_rew_mean": 100.0 * ((n // 12) % 2), "train/grad_norm": 1e6, "train/loss": 1.0}
+    at = {"seq": n, "update": n, "timesteps": 1000 * n}
+    return structs.replace(LOGS["SAC"].updates_done[-1], metrics=swings | metrics, **at)
+
+
+def test_a_command_of_no_known_algorithm_is_judged_as_its_log_would_be() -> None:
+    """Live too, only what fits any algorithm speaks, until a row has a tag of Stable-Baselines3's own."""
+
+    def said(more: dict[str, float]) -> set[str]:
+        judge = HealthJudge(Settings(command=("python", "train.py")), HealthKeep())
+        for n in range(1, 151):
+            judge.feed(reported(n, more))
+        return {finding.rule for finding in judge.findings} - set(RETURNS_ALONE.rules)
+
+    assert said({}) == set()
+    assert "grad-norm" in said({"train/explained_variance": 0.5})
