@@ -173,6 +173,16 @@ def test_large_steps_are_blamed_where_there_were_some() -> None:
     assert change(SPEC, advised(far, settings)).ppo.target_kl == 0.03
 
 
+def test_the_kl_of_a_single_step_is_blamed_for_nothing() -> None:
+    """SB3 measures it before the step, so that it is 0 however far the step goes."""
+    lines = [replace(row, metrics=row.metrics | {"train/approx_kl": 0.0}) for row in rows([*RISE, *[10.0] * 60])]
+    for settings in (Settings(gradient_steps=1), Settings(n_epochs=1), Settings()):
+        words = watch(Drawdown, lines, settings).words[-1]
+        assert words.cause.startswith("the KL does not show how far a single gradient step an update goes")
+    several = watch(Drawdown, lines, Settings(gradient_steps=40)).words[-1]
+    assert several.cause.startswith("the last 50 updates changed the policy by 0 x the safe KL")
+
+
 @pytest.mark.skipif(not TRACES.is_dir(), reason=ABSENT)
 def test_on_healthy_runs_of_others_only_real_falls_are_found() -> None:
     """One of forty: a fall that somebody dated; the guide's baseline is 4."""

@@ -204,6 +204,20 @@ def test_a_single_gradient_step_has_no_kl() -> None:
     assert then(DEAD, ret=20.0, settings=Settings(gradient_steps=1)).changes == []
 
 
+@pytest.mark.parametrize("tag", ["entropy_loss", "std"])
+def test_a_kl_that_was_never_there_is_not_believed_of_a_policy_whose_entropy_or_deviation_is_on_a_course(
+    tag: str,
+) -> None:
+    """A healthy training in single steps waits long for its first reward; else they only scatter."""
+    dice, level = random.Random(3), {"entropy_loss": -1.38, "std": 1.0}[tag]
+    numbers = range(1, 120)
+    moves = [row(n, {**DEAD, "ret": 0.0, tag: level + 1e-5 * n + dice.gauss(0.0, 1e-5)}) for n in numbers]
+    assert judged(PolicyFrozen, moves).changes == []
+    for spread in (0.0, 1e-8, 0.1):
+        still = [row(n, {**DEAD, "ret": 0.0, tag: level + dice.gauss(0.0, spread)}) for n in numbers]
+        assert judged(PolicyFrozen, still).changes == [(24, "critical")]
+
+
 def test_a_kl_that_was_never_there_is_not_believed_while_the_return_improves() -> None:
     """An outside log may be of single-step updates: 0 throughout, and the policy learns. Known settings settle it."""
     improving = [row(n, {**DEAD, "ret": float(n)}) for n in range(1, 200)]

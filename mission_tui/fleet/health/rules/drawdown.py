@@ -35,6 +35,8 @@ TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/
 EVIDENCE = 12
 NEWEST_LOST = 0.75
 STEPS_SEEN = 50
+NO_STEP_SEEN = 5e-4
+"""The u of rounding: at clip range 0.2 a KL of 1e-5."""
 FEWEST, OF_ALL = 20, 2.0
 """Returns from which the noise before a fall is known; and how many times all episodes of the mean must have been
 replaced while it lasts, so that no single disaster makes it.
@@ -197,6 +199,12 @@ class Steps:
         pressure = pressure_sentence(settings, learning_rate_of(row, settings))
         if not self._us or row is None:
             return pressure, "halve the learning rate", halved_learning_rate(settings, row)
+        steps = settings.gradient_steps if settings.gradient_steps is not None else settings.n_epochs or 1
+        if max(self._us) < NO_STEP_SEEN and steps == 1:
+            # SB3 measures before a step, so that of a single one an update nothing is seen.
+            cause = f"the KL does not show how far a single gradient step an update goes; {pressure}"
+            remedy = "halve the learning rate, unless the environment or its rewards have changed"
+            return cause, remedy, halved_learning_rate(settings, row)
         median, largest = statistics.median(self._us), max(self._us)
         wide = median > limits.warning_leave or largest > self._context.limits.kl_spike.u
         kind = "" if wide else ", which is not much"

@@ -1,7 +1,8 @@
 """`policy-frozen`: updates that no longer move the policy, although there is something left to learn.
 
 Silent where that is meant: below 5 % of the initial learning rate if it decayed to there, and where an update is a
-single gradient step, whose KL is 0 by definition (SB3 measures it before the step). Only a gradual decay is a schedule:
+single gradient step, whose KL is 0 by definition (SB3 measures it before the step); a log that does not say how many
+there are shows it by an entropy or a deviation that goes on changing. Only a gradual decay is a schedule:
 a rate that is gone from one update to the next was lost. What it leaves of an update's KL, which goes with the square
 of the rate, is no standstill.
 Information where the task is known to be solved, and where a policy came to rest with its return at rest at its best.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 
 from mission_tui.fleet.events.findings import GRAVITY, POLICY_FROZEN, Severity
 from mission_tui.fleet.health.doing_well import Success
@@ -45,6 +47,15 @@ from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.windows import Numbers, Window
 
 EVIDENCE = 12
+DRIFT_LOOKS, SMOOTH = 24, 0.2
+"""How many values of a series are looked at, and the von Neumann ratio (half the mean squared step over the variance)
+below which they lie on a course: measured, 0.01 to 0.14 where one gradient step an update is taken, 0.8 to 1.1 of a
+policy that stands still. Of values without a course it is 1, and below 0.2 next to never.
+"""
+ROUNDING = 1e-6
+LARGEST = 1e100
+DRIFTING = ("train/entropy_loss", "train/std")
+"""What a policy that stands still leaves where it is, or scattered about that as the states that it meets."""
 KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
 EARLY_SHARE = 0.25
@@ -94,6 +105,7 @@ class PolicyFrozen(Rule):
         # Of several epochs SB3 says the KL of the last, before which there were steps.
         self._moved = context.settings.gradient_steps is not None or (context.settings.n_epochs or 1) > 1
         self._learned = False
+        self._drifts = {tag: _Drift() for tag in DRIFTING}
         self._begin()
 
     def _begin(self) -> None:
@@ -164,6 +176,9 @@ class PolicyFrozen(Rule):
         elif not self._dead.count:
             self._stopped = bool(self._moving) and statistics.median(self._moving) >= limits.u
             self._unfinished = self._course.rises_now
+        if not self._moved:
+            for tag, drift in self._drifts.items():
+                drift.update(row.metrics.get(tag, math.nan))
         learns = bool(returns.improving) and self._course.gained
         self._learned = self._learned or (not self._moved and learns)
         if self._course.rises_now:
@@ -230,10 +245,14 @@ class PolicyFrozen(Rule):
 
     @property
     def _still_stuck(self) -> bool:
-        """A KL that was never anything else is believed only of a return that never rose by more than it wanders: an
-        outside log may hold single-step updates.
+        """A KL that was never anything else is believed only where nothing else shows that the policy moves: an outside
+        log may hold single-step updates. Then its return rises by more than it wanders, or its entropy or its deviation
+        is on a course.
         """
-        return self.context.returns.improving is not None and not self._learned
+        seen = [drift for drift in self._drifts.values() if drift.count]
+        asked = all(drift.count >= DRIFT_LOOKS for drift in seen)
+        moves = self._learned or any(drift.seen for drift in seen)
+        return self.context.returns.improving is not None and asked and not moves
 
     @property
     def _decided(self) -> bool:
@@ -269,6 +288,30 @@ class PolicyFrozen(Rule):
             f"the policy hardly moves: {nothing}KL below {limits.idle_u:.2g} x the safe KL in "
             f"{limits.updates} updates, {rounded(median)} x at the median{at}"
         )
+
+
+class _Drift:
+    """Whether a series is on a course, and does not only scatter. Once it was, it stays so."""
+
+    def __init__(self) -> None:
+        self._values = Numbers(DRIFT_LOOKS)
+        self.seen = False
+
+    @property
+    def count(self) -> int:
+        """How many of the values that are looked at are known."""
+        return len(self._values)
+
+    def update(self, value: float) -> None:
+        """Take in one value; what is not finite is passed over."""
+        if self.seen or not abs(value) < LARGEST:
+            return
+        self._values.append(value)
+        spread = max(self._values) - min(self._values)
+        if self.count < DRIFT_LOOKS or spread <= ROUNDING * max(map(abs, self._values)):
+            return
+        steps = statistics.fmean((after - before) ** 2 for before, after in pairwise(self._values))
+        self.seen = steps / 2.0 < SMOOTH * statistics.pvariance(self._values)
 
 
 def _gravity(severity: Severity | None) -> int:
