@@ -31,6 +31,8 @@ HIGH_PRESSURE = 2.0
 MANY_EPOCHS = 8
 TARGET_RADII = 1.5
 """SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
+TINY_TARGET = 0.1
+"""Of the KL at the edge of the clip range: a `target_kl` below it ends updates that are no danger to the policy."""
 DECAYED = 0.5
 AT_ONCE = 4.0
 """A rate that was this many times the level below which it is spent, one update ago, has not decayed to there."""
@@ -235,6 +237,11 @@ def holds_all_back(scale: StepScale) -> tuple[str, str, tuple[str, ...]] | None:
         return None
     cause = f"a clip range of {clip:.2g} ends what a transition teaches once its probability has changed by {clip:.2%}"
     return cause, "set a usual clip range", (f"ppo.clip_range={USUAL_CLIP:g}",)
+
+
+def is_tiny_target(settings: Settings, row: Row) -> bool:
+    """Whether `target_kl` ends updates long before they could do harm."""
+    return settings.target_kl is not None and settings.target_kl < TINY_TARGET * radius_of(row, settings)
 
 
 def _clips_nothing(settings: Settings, row: Row) -> float | None:

@@ -233,6 +233,13 @@ def test_a_new_attempt_is_a_break() -> None:
     assert (more[-1].id, more[-1].state) == ("kl-persistent-2-9", "open")
 
 
+def test_a_target_kl_that_any_update_would_reach_says_nothing_of_how_far_they_go() -> None:
+    """1e-5 is a two-thousandth of the safe KL at clip range 0.2: `policy-frozen` says that it holds the policy back."""
+    spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(n_epochs=8, target_kl=1e-5))
+    short = [update(n, approx_kl=1.6e-5, clip_range=0.2, n_epochs_done=0.5) for n in range(1, 9)]
+    assert judged(short, spec) == []
+
+
 def test_what_target_kl_cut_short_is_said_so() -> None:
     """The sentence counts early ends, since the KL that they left looks small."""
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(n_epochs=8, target_kl=0.01))

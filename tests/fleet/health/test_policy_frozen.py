@@ -199,6 +199,14 @@ def test_a_rate_of_half_explains_no_kl_of_nothing() -> None:
     assert words.advice.endswith("from before update 41")
 
 
+def test_a_log_of_small_steps_from_the_start_may_be_of_a_target_kl() -> None:
+    """It does not say one, and counts one epoch where it ends each update within the first."""
+    small = [row(n, {**SMALL, "clip_fraction": 0.0, "learning_rate": 1e-3, "ret": 5.0}) for n in range(1, 60)]
+    advice = judged(PolicyFrozen, small, Settings(n_epochs=1)).words[0].advice
+    assert "raise target_kl if one ends the updates early, or take larger steps" in advice
+    assert "target_kl" not in judged(PolicyFrozen, small, Settings(n_epochs=4)).words[0].advice
+
+
 def test_a_single_gradient_step_has_no_kl() -> None:
     """SB3 measures before the step, so with one step an update the KL is always 0."""
     assert then(DEAD, ret=20.0, settings=Settings(gradient_steps=1)).changes == []
@@ -245,6 +253,19 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
         "target_kl 1e-06 ends each update after 0.1 of 10 epochs",
         ("ppo.target_kl=0.03",),
     ),
+    (
+        Settings(target_kl=1e-6, n_epochs=1),
+        {},
+        "target_kl 1e-06 ends each update once it has moved the policy a little",
+        ("ppo.target_kl=0.03",),
+    ),
+    (
+        Settings(),
+        {"approx_kl": 4e-6, "grad_norm": 2445.0, "value_loss": 1.2e5},
+        "values miss returns by about 346 (root of the value loss); the gradient is clipped as a whole",
+        (),
+    ),
+    (Settings(), {"grad_norm": 2445.0, "value_loss": 1.2e5}, "gradients of norm 2,445 do not change the policy", ()),
     (
         Settings(ent_coef=0.02),
         {"policy/entropy_ratio": 0.001},

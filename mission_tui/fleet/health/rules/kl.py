@@ -6,8 +6,8 @@ failure: information while the return rises or stays near its best (very large o
 in a mission that is always won), critical only for very large ones while the return neither improves nor keeps half of
 what it had gained. The first updates of a training go far by themselves, so until
 trends may be judged a warning takes twice as much. Where `target_kl` ends updates early the KL is cut short, and ending
-early is what counts. A mean KL that a few transitions of continuous actions make, as under gSDE, counts for no warning:
-the share that was clipped tells.
+early is what counts, unless it is so small that any update would end so. A mean KL that a few transitions of continuous
+actions make, as under gSDE, counts for no warning: the share that was clipped tells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.trust_region import HIGH_PRESSURE, StepGravity, StepScale, smaller_update_advice
+from mission_tui.fleet.health.trust_region import (
+    HIGH_PRESSURE,
+    StepGravity,
+    StepScale,
+    is_tiny_target,
+    smaller_update_advice,
+)
 from mission_tui.fleet.windows import Window
 
 EARLY_SHARE = 0.25
@@ -148,6 +154,6 @@ class KlPersistent(Rule):
 
     def _cut_short(self, row: Row) -> bool:
         settings, done = self.context.settings, row.metrics.get("train/n_epochs_done")
-        if settings.target_kl is None or settings.n_epochs is None or done is None:
+        if settings.target_kl is None or settings.n_epochs is None or done is None or is_tiny_target(settings, row):
             return False
         return done <= EARLY_SHARE * settings.n_epochs

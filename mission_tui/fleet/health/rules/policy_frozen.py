@@ -39,6 +39,7 @@ from mission_tui.fleet.health.trust_region import (
     StepScale,
     far_too_high,
     holds_all_back,
+    is_tiny_target,
     radius_of,
     u_of,
 )
@@ -68,7 +69,9 @@ LOST_SHARE = 0.5
 AT_FIRST = 5
 """A standstill that began by this update has no checkpoint from before it."""
 NO_GRADIENT = 1e-6
-HUGE_ERROR = 1e3
+HUGE_ERROR, LARGE_ERROR = 1e3, 30.0
+LEAST_MOVED, LEAST_RATE = 1e-7, 5e-5
+"""A KL that is more than rounding; and a rate from which on steps that are not outweighed move a policy by more."""
 SPENT = 0.2
 """Of the first rate, below which its fall may be why the KL is only rounding: KL goes with its square, and a rate of
 half leaves a quarter.
@@ -332,15 +335,24 @@ def cause_of_standstill(row: Row, settings: Settings, first_rate: float, *, sinc
         or (_not_stepped(row, rate) if dead else None)
     )
     if words is None and since <= AT_FIRST:
-        return pressure_sentence(settings, rate), "take larger steps: a higher learning rate, or more epochs", ()
+        larger = "take larger steps: a higher learning rate, or more epochs"
+        if not dead and settings.gradient_steps is None and settings.target_kl is None and settings.n_epochs == 1:
+            # A log does not say its target_kl, and counts the epochs that begin.
+            larger = f"raise target_kl if one ends the updates early, or {larger}"
+        return pressure_sentence(settings, rate), larger, ()
     return words or (pressure_sentence(settings, rate), _back(since), ())
 
 
 def _stopped_early(row: Row, settings: Settings) -> Words | None:
     done, epochs, target = row.metrics.get("train/n_epochs_done"), settings.n_epochs, settings.target_kl
-    if done is None or epochs is None or target is None or not done <= EARLY_SHARE * epochs:
+    if target is None:
         return None
-    cause = f"target_kl {target:g} ends each update after {rounded(done)} of {epochs} epochs"
+    if done is None and is_tiny_target(settings, row):
+        cause = f"target_kl {target:g} ends each update once it has moved the policy a little"
+    elif done is not None and epochs is not None and done <= EARLY_SHARE * epochs:
+        cause = f"target_kl {target:g} ends each update after {rounded(done)} of {epochs} epochs"
+    else:
+        return None
     return cause, "let updates go further", (f"ppo.target_kl={TARGET_RADII * radius_of(row, settings):.2g}",)
 
 
@@ -382,8 +394,11 @@ def _no_gradient(row: Row, since: int) -> Words | None:
 
 def _outweighed(row: Row, settings: Settings, rate: float | None) -> Words | None:
     """What is left of a clipped gradient for the policy where values miss by thousands is below Adam's 1e-5."""
-    loss = row.metrics.get("train/value_loss", math.nan)
-    if rate == 0.0 or not (HUGE_ERROR * HUGE_ERROR <= loss < math.inf and is_large(row, settings)):
+    loss, kl = row.metrics.get("train/value_loss", math.nan), row.metrics.get(KL, 0.0)
+    # An optimizer that does not hold the policy leaves a KL of nothing but rounding.
+    steps = kl >= LEAST_MOVED and (rate is None or rate >= LEAST_RATE)
+    least = LARGE_ERROR if steps else HUGE_ERROR
+    if rate == 0.0 or not (least * least <= loss < math.inf and is_large(row, settings)):
         return None
     missed = reward_scale_sentence(row, settings)
     cause = f"{missed}; the gradient is clipped as a whole, and that leaves the policy next to nothing of it"
