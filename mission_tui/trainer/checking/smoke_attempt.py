@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import msgspec
+import numpy as np
 import torch as th
 from gymnasium.utils.env_checker import check_env as check_for_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_for_sb3
@@ -55,6 +56,7 @@ STEPS: dict[Phase, tuple[str, str]] = {
     "ending": ("checkpoint", "saving a checkpoint"),
 }
 _SHOWN_NOTES = 3
+_STEPS_SEEN = 50
 
 
 def check_one(spec: Spec, say: Say) -> tuple[Level, str]:
@@ -85,11 +87,33 @@ def _checked(env: gymnasium.Env[Any, Any], env_id: str, spaces: str) -> tuple[Le
             check_for_gymnasium(env.unwrapped, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # noqa: BLE001 - likewise, but SB3 trains with what only Gymnasium refuses
             caught.append(_warning(f"Gymnasium's check_env: {raised_by(error)}"))
+        if not _varies(env):
+            caught.insert(0, _warning(f"observations did not change in {_STEPS_SEEN} steps of random actions"))
     said = dict.fromkeys(" ".join(_plain(str(one.message)).split()) for one in caught)
     notes = list(said)[:_SHOWN_NOTES]
     if len(said) > len(notes):
         notes.append(f"{len(said) - len(notes)} more warnings")
     return ("note" if notes else "ok"), "; ".join((spaces, *notes))
+
+
+def _varies(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether two observations of some steps with random actions differ; a policy learns nothing of what never does."""
+
+    def flat(observation: Any) -> Any:
+        return gymnasium.spaces.flatten(env.observation_space, observation)
+
+    def differs(observation: Any) -> bool:
+        return not np.array_equal(flat(observation), first)
+
+    try:
+        first = flat(env.reset()[0])
+        for _ in range(_STEPS_SEEN):
+            observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if differs(observation) or ((terminated or truncated) and differs(env.reset()[0])):
+                return True
+    except Exception:  # noqa: BLE001 - one that refuses some actions, as where they are masked, has shown nothing odd
+        return True
+    return False
 
 
 def _warning(sentence: str) -> warnings.WarningMessage:

@@ -145,7 +145,7 @@ def test_cause_and_advice_follow_the_settings(
 ) -> None:
     """Scale first, then horizon, then weight, then the net; `--set` takes the words."""
     spec = Spec(preset="p", env=EnvSpec(id="X", n_envs=1, normalize=normalize), ppo=PpoSpec(**ppo), run=SPEC.run)  # type: ignore[arg-type]
-    words = explained([0.0] * 150, settings=settings_of(spec), value_loss=value_loss).words[0]
+    words = explained([0.01, *[0.0] * 149], settings=settings_of(spec), value_loss=value_loss).words[0]
     assert cause in words.cause
     assert words.advice_set == (() if assignments is None else (assignments,))
     assert not words.advice_set or change(spec, words.advice_set) != spec
@@ -173,6 +173,16 @@ def test_values_that_were_good_say_until_when() -> None:
         "the environment pays and shows; values miss returns by about 20"
     )
     assert "explained returns until" not in explained([0.0] * 150).words[-1].cause
+
+
+def test_values_that_never_differed_are_of_observations_that_do_not() -> None:
+    """An untrained network tells any two states apart; rounding alone leaves 1e-7. Later its units may be saturated."""
+    rounding = [0.0, 1.2e-7, -1.2e-7, 0.0] * 60
+    words = explained(rounding, settings=Settings(normalize_reward=False), value_loss=60.0).words[0]
+    assert words.cause.endswith("observations never vary")
+    assert words.advice.startswith("look at what the environment shows the policy")
+    saturated = explained([0.01, *rounding], settings=Settings(normalize_reward=False), value_loss=60.0).words[0]
+    assert "observations" not in saturated.cause
 
 
 def test_absurd_values_are_survived() -> None:

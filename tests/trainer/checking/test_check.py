@@ -11,13 +11,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import psutil
 import pytest
 
 from mission_tui.fleet.specs.checking import SMOKE_STEPS
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.tuning_files import all_kept
-from mission_tui.trainer.checking import smoke
+from mission_tui.trainer.checking import smoke, smoke_attempt
 from mission_tui.trainer.checking.preflight import named_modules
 from tests.nvml import library, machine, needs_gcc  # noqa: F401 - fixtures
 from tests.trainer.forked import forked
@@ -254,6 +256,31 @@ def test_a_step_that_raises_is_the_rollouts_failure(tmp_path: Path) -> None:
     assert "mine.py:" in steps["rollout"]["detail"]
     assert "update" not in steps
     assert figures is None
+
+
+class Blind(gymnasium.Env[Any, Any]):
+    """Shows the same whatever is done, but for its last value where `sees` is."""
+
+    def __init__(self, sees: bool = False) -> None:
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (3,))
+        self.action_space = gymnasium.spaces.Discrete(2)
+        self._sees = sees
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.array([0.0, 0.0, self._sees], np.float32), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("sees", [False, True])
+def test_observations_that_never_change_are_a_note(monkeypatch: pytest.MonkeyPatch, sees: bool) -> None:
+    """No setting teaches a policy that sees nothing; one value that changes is enough."""
+    monkeypatch.setattr(smoke_attempt, "make_env", lambda env, seed, around: Blind(sees))
+    level, detail = smoke_attempt.check_one(Spec(preset="p", env=EnvSpec(id="Blind-v0")), lambda said: None)
+    assert ("observations did not change in 50 steps of random actions" in detail) is not sees
+    assert sees or level == "note"
 
 
 def test_modules_are_known_by_their_keys() -> None:

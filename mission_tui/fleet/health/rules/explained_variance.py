@@ -33,6 +33,9 @@ EVIDENCE = 12
 FLAT, LOOKS = 12, 16
 ONCE_GOOD = 0.3
 SAME_EVERYWHERE = 1e-3
+NO_DIFFERENCE = 1e-6
+"""More than rounding leaves of an explained variance where all values are the same to the last digit."""
+AT_FIRST = 2
 LEARNED_SHARE = 0.5
 RATE_SPENT = 0.1
 """Below this share of the first learning rate a schedule lets nobody learn any more, the values included."""
@@ -63,6 +66,7 @@ class ExplainedVariance(Rule):
         self._on = False
         self._best, self._good_until = -math.inf, 0
         self._first_losses: list[float] = []
+        self._varied: bool | None = None
         self._nans = 0
         self._return: float | None = None
         self._success = Success.shared(context, limits.best_share)
@@ -142,6 +146,10 @@ class ExplainedVariance(Rule):
         if self.context.returns.known and self.context.returns.span == 0.0 and self._learns(row):
             return
         self._values.append(value)
+        if self._varied is None:
+            # Of a training that has gone on for long, units may be saturated.
+            self._varied = row.update > AT_FIRST or self.context.settings.resumed is not None
+        self._varied = self._varied or abs(value) > NO_DIFFERENCE
         self._good_until = row.update if value >= ONCE_GOOD else self._good_until
         typical = statistics.median(self._values)
         self._best = max(self._best, typical) if len(self._values) >= FLAT else self._best
@@ -197,6 +205,10 @@ class ExplainedVariance(Rule):
 
     def _cause(self, row: Row) -> str:
         settings = self.context.settings
+        if self._sees_nothing:
+            return (
+                "since the first update all states have had the same value, to the last digit: observations never vary"
+            )
         parts = [reward_scale_sentence(row, settings)]
         if self._is_tiny(row):
             parts.append(f"no mean return was as much as {rounded(TINY_SHARE)} of that: too little to be learned")
@@ -208,6 +220,15 @@ class ExplainedVariance(Rule):
         if settings.vf_coef is not None:
             parts.append(f"the value loss has weight {settings.vf_coef:g}")
         return "; ".join(part for part in parts if part) or "this log has neither the value loss nor the settings"
+
+    @property
+    def _sees_nothing(self) -> bool:
+        """Whether values never differed between states: what is seen does not, as an untrained network tells any two
+        states apart.
+        """
+        row = self._row
+        asked = len(self._values) >= FLAT and not self._useless.on and row is not None and not self._is_tiny(row)
+        return self._varied is False and asked
 
     def _is_tiny(self, row: Row) -> bool:
         """Whether rewards, which are not known to be normalised, are lost in the error that any network makes."""
@@ -221,6 +242,8 @@ class ExplainedVariance(Rule):
             return "give the value loss a weight", (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",)
         if self._useless.on:
             return "let values look further ahead", (f"ppo.gamma={USUAL_GAMMA:g}",)
+        if self._sees_nothing:
+            return "look at what the environment shows the policy: print the observations of a few steps", ()
         if self._is_tiny(row):
             return "scale the rewards up or normalise them, in a new training", ()
         if is_large(row, settings):
