@@ -60,6 +60,20 @@ def test_wide_actions_are_told_from_a_mean_beyond_the_bound() -> None:
     assert (words.signal, words.threshold, words.window) == ("policy/actions_at_bound", 0.5, 20)
 
 
+def test_a_spread_far_beyond_the_range_is_told_from_the_first_update_on() -> None:
+    """Before anything is learned it is no mean that lies there; however well the run does, that is worth a word."""
+    rising = [float(n) for n in range(100)]
+    wide = cut([0.95] * 100, rising, std=20.0, std_max_ratio=1.02)
+    assert wide.changes == [(20, "info")]
+    assert wide.words[0].sentence == "95% of actions lie at a bound, for 20 updates, from the first one on"
+    assert "they lay at a bound before anything was learned" in wide.words[0].cause
+    assert wide.words[0].advice_set == ("ppo.policy_kwargs.log_std_init=-1.0",)
+    poor = cut([0.95] * 100, std=20.0, std_max_ratio=1.02)
+    assert poor.changes == [(20, "info"), (30, "warning")]
+    assert poor.words[1].advice_set == ("ppo.policy_kwargs.log_std_init=-1.0",)
+    assert cut([0.3] * 5 + [0.95] * 95, rising, std=1.0, std_max_ratio=1.02).changes == []
+
+
 def test_absent_and_absurd_shares_say_nothing() -> None:
     """Discrete actions have no bound."""
     assert cut([math.nan, math.inf] * 50).changes == []
