@@ -39,6 +39,8 @@ LEAST_VALUE_COEF, USUAL_VALUE_COEF = 0.1, 0.5
 USUAL_ENTROPY_COEF = 0.01
 LEAST_PRESSURE = 1e-3
 """Of the reference's update pressure: a policy that learns so slowly stands still for all anybody can see."""
+LEAST_RATE = 1e-6
+"""A constant rate below it is one that nobody learns with, whatever the gradient steps: published ones are 2e-5 on."""
 LOSS, POLICY_LOSS = "train/loss", "train/policy_gradient_loss"
 VALUE_LOSS, ENTROPY_LOSS = "train/value_loss", "train/entropy_loss"
 ENTROPY_COEF, CRITIC_LOSS = "train/ent_coef", "train/critic_loss"
@@ -83,6 +85,11 @@ def _rate(settings: Settings, row: Row | None) -> Words | None:
     if (usual := far_too_high(settings, row)) is not None:
         return cause, *usual
     planned = settings.learning_rate
+    if rate is not None and pressure is None and 0.0 <= rate < LEAST_RATE and planned == rate:
+        reference = (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
+        if rate == 0.0:
+            return "the learning rate is 0", "set a learning rate", reference
+        return cause, "raise the learning rate to a usual one", reference
     if rate is None or pressure is None:
         return None
     if isinstance(planned, Schedule) or planned is None or not 0.0 < rate <= planned:

@@ -52,6 +52,16 @@ def test_a_rate_beyond_all_published_ones_needs_no_batch_size() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rate", "advice"), [(0.0, "set a learning rate"), (1e-8, "raise the learning rate to a usual one")]
+)
+def test_a_constant_rate_of_nothing_needs_no_batch_size(rate: float, advice: str) -> None:
+    """Whatever else a stranger's log shows of a training that cannot learn comes of that."""
+    unknown = replace(USUAL, gradient_steps=None, batch_size=None, learning_rate=rate)
+    said = usual_first("explained-variance", WORDS, unknown, LossParts(unknown), row(1, {"learning_rate": rate}))
+    assert (said.advice, said.advice_set) == (advice, ("ppo.learning_rate=0.00025",))
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {},
