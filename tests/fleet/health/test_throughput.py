@@ -163,6 +163,14 @@ def test_short_hiccups_of_fast_updates_are_nothing() -> None:
     assert finding.first_update == 120
 
 
+def test_where_both_phases_are_far_slower_neither_is_to_blame() -> None:
+    """One by four and the other by twenty: no slow environment makes gradient steps slow, nor the reverse."""
+    for slow in ((3.0, 5.0), (15.0, 0.75)):
+        (finding,) = judged([USUAL] * 50 + [slow] * 20)
+        assert finding.cause == "both phases are slow: the machine has too few free cores for this run"
+        assert finding.advice.startswith("see which processes use the cores")
+
+
 def test_a_busy_machine_is_worth_a_word_only_when_it_lasts() -> None:
     """Both phases slow alike are nothing for half a minute, then a warning that says so; one phase alone is at once."""
     alike: Seconds = (1.9, 0.6)

@@ -29,6 +29,9 @@ from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.windows import Numbers, Window
 
+BOTH_SLOW = 2.0
+"""Times its usual seconds: where both phases take so long, neither an environment nor a GPU explains the other."""
+
 
 class Throughput(Rule):
     """One attempt's rule; rows without seconds are passed over."""
@@ -187,8 +190,10 @@ class Throughput(Rule):
             return "both phases take as long as ever", ("updates hold fewer steps than before", "look at the log", ())
         what = f"rollout {rollout_parts.took(*rollout)}, update {rollout_parts.took(*update)}"
         advice = "see which processes use the cores, and pause what can wait"
-        if self._alike():
-            return what, ("both phases are equally slow: the machine has too few free cores for this run", advice, ())
+        slow_at_least = min(now / was for was, now in (rollout, update))
+        if self._alike() or slow_at_least >= BOTH_SLOW:
+            how = "equally " if self._alike() else ""
+            return what, (f"both phases are {how}slow: the machine has too few free cores for this run", advice, ())
         if rollout[1] - rollout[0] >= update[1] - update[0]:
             env = clean(settings.env_id, 80) or "the environment"
             steps = f"{settings.rollout:,} steps of {env}" if settings.rollout else env
