@@ -175,7 +175,7 @@ def test_large_steps_are_blamed_where_there_were_some() -> None:
 
 def test_the_kl_of_a_single_step_is_blamed_for_nothing() -> None:
     """SB3 measures it before the step, so that it is 0 however far the step goes."""
-    lines = [replace(row, metrics=row.metrics | {"train/approx_kl": 0.0}) for row in rows([*RISE, *[10.0] * 60])]
+    lines = [replace(row, metrics={**row.metrics, "train/approx_kl": 0.0}) for row in rows([*RISE, *[10.0] * 60])]
     for settings in (Settings(gradient_steps=1), Settings(n_epochs=1), Settings()):
         words = watch(Drawdown, lines, settings).words[-1]
         assert words.cause.startswith("the KL does not show how far a single gradient step an update goes")
