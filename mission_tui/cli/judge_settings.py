@@ -91,7 +91,14 @@ def judge_log(
             words = f"a run of {specs[max(specs)].run.algo}: judged by {', '.join(other.rules)}"
             words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
             return words, replay(specs, log.records, log.events, log.died, passing)
-        return _words(newest), replay(specs, log.records, log.events, log.died, passing)
+        words = _words(newest)
+        if _is_of_command(log):
+            told = recognize_in_rows(log.updates_done)
+            if is_of_no_known_algorithm(tags := _tags(log)):
+                words = f"{_no_known_algorithm_in_words(tags)}: judged by {', '.join(OF_ANY)}"
+            elif told is not None and told.algorithm is not None:
+                words = _other_in_words(told.algorithm, told.tag)
+        return words, replay(specs, log.records, log.events, log.died, passing)
     log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
@@ -105,20 +112,30 @@ def judge_log(
         )
         return words, _judged(settings, limits, passing(log.records))
     other, settings = told.algorithm, replace(settings, rollout=None, n_epochs=None)
-    kin = f" ({', '.join(other.kin)})" if other.kin else ""
-    words = f"a log of {other.name} or its kin{kin} and not of PPO ({told.tag}): judged by {', '.join(other.rules)}"
-    words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
-    return words, _judged(settings, limits, passing(log.records))
+    return _other_in_words(other, told.tag), _judged(settings, limits, passing(log.records))
 
 
 def algorithm_of(log: TrainingLog) -> tuple[str, tuple[str, ...]]:
     """What `log` is of, and the rules that do not fit it."""
     if (other := _of_run(log)) is not None:
         return other.name, unfit(other)
-    told = RecognizedAlgorithm(None, "") if log.specs else recognize_in_rows(log.updates_done)
+    ours = log.specs and not _is_of_command(log)
+    told = RecognizedAlgorithm(None, "") if ours else recognize_in_rows(log.updates_done)
     if told is None:
         return UNKNOWN, ()
     return (PPO, ()) if told.algorithm is None else (told.algorithm.name, unfit(told.algorithm))
+
+
+def _is_of_command(log: TrainingLog) -> bool:
+    """Whether it is a run of somebody's own program, whose algorithm only its rows may tell."""
+    return bool(log.specs) and log.specs[max(log.specs)].run.command is not None
+
+
+def _other_in_words(other: Algorithm, tag: str) -> str:
+    """That a log is not of PPO, which `tag` shows, and which rules judge it."""
+    kin = f" ({', '.join(other.kin)})" if other.kin else ""
+    words = f"a log of {other.name} or its kin{kin} and not of PPO ({tag}): judged by {', '.join(other.rules)}"
+    return f"{words}; not for this algorithm: {', '.join(unfit(other))}"
 
 
 def _of_run(log: TrainingLog) -> Algorithm | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+from msgspec import structs
 
 from mission_tui.cli import terminal_output
 from mission_tui.cli.root import main
@@ -236,6 +237,33 @@ def test_a_run_directory_is_judged_as_it_was_while_it_lived(capsys: pytest.Captu
     assert "is a run of mission-tui with its own settings" in refused(capsys, str(run), "--clip-range", "0.1")
     (tmp_path / "loose.toml").write_text("[kl-persistent]\nwarning = 4.6\ncritical = 5.0\n")
     assert judged(capsys, str(run), "--health", "loose.toml")["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "algorithm", "words"),
+    [
+        ({"train/loss": 1.0}, "unknown", "of no algorithm known here (train/loss): judged by hang, nan, "),
+        (
+            {"train/actor_loss": 1.0, "train/ent_coef": 0.1},
+            "SAC",
+            "a log of SAC or its kin (TQC, CrossQ) and not of PPO",
+        ),
+        ({"train/approx_kl": 0.01}, "PPO", "clip range 0.2"),
+    ],
+)
+def test_whose_a_run_of_ones_own_program_is_only_its_rows_tell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tags: dict[str, float], algorithm: str, words: str
+) -> None:
+    """It is judged by the same rules as a log of it would be, and that is said."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run = structs.replace(SPEC.run, command=("python", "train.py"))
+    write_spec(folder / "spec.toml", structs.replace(SPEC, run=run))
+    rows = [structs.replace(update(n, n, 1), metrics=tags) for n in range(1, 20)]
+    (folder / "metrics.jsonl").write_bytes(b"".join(map(encode_line, rows)))
+    assert judged(capsys, str(folder))["algorithm"] == algorithm
+    assert main(["judge", str(folder)]) == 0
+    assert words in capsys.readouterr().out
 
 
 def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
