@@ -221,9 +221,11 @@ def test_a_kl_that_was_never_there_is_not_believed_of_a_policy_whose_entropy_or_
     numbers = range(1, 120)
     moves = [row(n, {**DEAD, "ret": 0.0, tag: level + 1e-5 * n + dice.gauss(0.0, 1e-5)}) for n in numbers]
     assert judged(PolicyFrozen, moves).changes == []
-    for spread in (0.0, 1e-8, 0.1):
+    for spread in (0.0, 1e-8, 0.1) if tag == "entropy_loss" else (0.0, 1e-8):
         still = [row(n, {**DEAD, "ret": 0.0, tag: level + dice.gauss(0.0, spread)}) for n in numbers]
         assert judged(PolicyFrozen, still).changes == [(24, "critical")]
+    scatters = [row(n, {**DEAD, "ret": 0.0, "std": 1.0 + dice.gauss(0.0, 1e-5)}) for n in numbers]
+    assert judged(PolicyFrozen, scatters).changes == []
 
 
 def test_a_kl_that_was_never_there_is_not_believed_while_the_return_improves() -> None:

@@ -54,8 +54,10 @@ below which they lie on a course: measured, 0.01 to 0.14 where one gradient step
 policy that stands still. Of values without a course it is 1, and below 0.2 next to never.
 """
 ROUNDING = 1e-6
+"""Of a series' size: more than rounding makes of one that does not change."""
 LARGEST = 1e100
-DRIFTING = ("train/entropy_loss", "train/std")
+STD = "train/std"
+DRIFTING = ("train/entropy_loss", STD)
 """What a policy that stands still leaves where it is, or scattered about that as the states that it meets."""
 KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
@@ -108,7 +110,8 @@ class PolicyFrozen(Rule):
         # Of several epochs SB3 says the KL of the last, before which there were steps.
         self._moved = context.settings.gradient_steps is not None or (context.settings.n_epochs or 1) > 1
         self._learned = False
-        self._drifts = {tag: _Drift() for tag in DRIFTING}
+        # No state has a part in a deviation: any change of it is one of the policy.
+        self._drifts = {tag: _Drift(ROUNDING if tag == STD else math.inf) for tag in DRIFTING}
         self._begin()
 
     def _begin(self) -> None:
@@ -294,9 +297,12 @@ class PolicyFrozen(Rule):
 
 
 class _Drift:
-    """Whether a series is on a course, and does not only scatter. Once it was, it stays so."""
+    """Whether a series is on a course, and does not only scatter; or has changed by more than `share` of its size. Once
+    it was, it stays so.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, share: float) -> None:
+        self._share = share
         self._values = Numbers(DRIFT_LOOKS)
         self.seen = False
 
@@ -310,8 +316,9 @@ class _Drift:
         if self.seen or not abs(value) < LARGEST:
             return
         self._values.append(value)
-        spread = max(self._values) - min(self._values)
-        if self.count < DRIFT_LOOKS or spread <= ROUNDING * max(map(abs, self._values)):
+        spread, size = max(self._values) - min(self._values), max(map(abs, self._values))
+        self.seen = spread > self._share * size
+        if self.seen or self.count < DRIFT_LOOKS or spread <= ROUNDING * size:
             return
         steps = statistics.fmean((after - before) ** 2 for before, after in pairwise(self._values))
         self.seen = steps / 2.0 < SMOOTH * statistics.pvariance(self._values)
