@@ -6,6 +6,7 @@ import math
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rules.explained_variance import ExplainedVariance
@@ -172,7 +173,20 @@ def test_values_that_were_good_say_until_when() -> None:
         "values explained returns until about update 100 (median 0.8 at best): look at what has changed since in what "
         "the environment pays and shows; values miss returns by about 20"
     )
+    assert words.advice == (
+        "look for what changed in the environment or its rewards; if nothing did, normalise rewards, in a new training"
+    )
     assert "explained returns until" not in explained([0.0] * 150).words[-1].cause
+
+
+def test_a_rate_that_teaches_values_next_to_nothing_is_named() -> None:
+    """One gradient step of 1e-4 an update is a fortieth of the reference; a schedule may have meant to end there."""
+    slow = Settings(learning_rate=1e-4, gradient_steps=1, vf_coef=0.5, gamma=0.99)
+    words = explained([-0.7] * 160, settings=slow, value_loss=0.01).words[-1]
+    assert words.cause.startswith("1 gradient steps x 0.0001 per update is 0.025 x the reference")
+    assert (words.advice, words.advice_set) == ("raise the learning rate", ("ppo.learning_rate=0.004",))
+    enough = explained([-0.7] * 160, settings=replace(slow, gradient_steps=16), value_loss=0.01).words[-1]
+    assert enough.advice_set == ("ppo.vf_coef=1",)
 
 
 def test_values_that_never_differed_are_of_observations_that_do_not() -> None:

@@ -21,7 +21,14 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.health.critic import ValueHorizon, critic_warm_up
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
-from mission_tui.fleet.health.phrases import is_large, reward_scale_sentence, rounded
+from mission_tui.fleet.health.phrases import (
+    is_large,
+    learning_rate_of,
+    pressure_of,
+    pressure_sentence,
+    reward_scale_sentence,
+    rounded,
+)
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
@@ -36,6 +43,8 @@ SAME_EVERYWHERE = 1e-3
 NO_DIFFERENCE = 1e-6
 """More than rounding leaves of an explained variance where all values are the same to the last digit."""
 AT_FIRST = 2
+SLOW, LARGEST_RATE = 0.03, 1e-2
+"""Of the reference's update pressure: 50 updates of one gradient step of 1e-4 taught values nothing."""
 LEARNED_SHARE = 0.5
 RATE_SPENT = 0.1
 """Below this share of the first learning rate a schedule lets nobody learn any more, the values included."""
@@ -209,6 +218,8 @@ class ExplainedVariance(Rule):
             return (
                 "since the first update all states have had the same value, to the last digit: observations never vary"
             )
+        if self._slow_rate(row) is not None:
+            return f"{pressure_sentence(settings, learning_rate_of(row, settings))}: values learn next to nothing so"
         parts = [reward_scale_sentence(row, settings)]
         if self._is_tiny(row):
             parts.append(f"no mean return was as much as {rounded(TINY_SHARE)} of that: too little to be learned")
@@ -220,6 +231,15 @@ class ExplainedVariance(Rule):
         if settings.vf_coef is not None:
             parts.append(f"the value loss has weight {settings.vf_coef:g}")
         return "; ".join(part for part in parts if part) or "this log has neither the value loss nor the settings"
+
+    def _slow_rate(self, row: Row) -> float | None:
+        """A usual rate where a constant one is far too small for so few gradient steps; else None."""
+        rate = learning_rate_of(row, self.context.settings)
+        pressure = pressure_of(self.context.settings, rate)
+        constant = isinstance(self.context.settings.learning_rate, float | int)
+        if rate is None or pressure is None or not (constant and 0.0 < pressure < SLOW) or self._best >= ONCE_GOOD:
+            return None
+        return min(rate / pressure, LARGEST_RATE)
 
     @property
     def _sees_nothing(self) -> bool:
@@ -246,6 +266,13 @@ class ExplainedVariance(Rule):
             return "look at what the environment shows the policy: print the observations of a few steps", ()
         if self._is_tiny(row):
             return "scale the rewards up or normalise them, in a new training", ()
+        if self._best >= ONCE_GOOD:
+            # At the same scale and horizon values were good.
+            rest = "if nothing did, normalise rewards, in a new training"
+            rest = rest if is_large(row, settings) else "no setting is known to cure this"
+            return f"look for what changed in the environment or its rewards; {rest}", ()
+        if (rate := self._slow_rate(row)) is not None:
+            return "raise the learning rate", (f"ppo.learning_rate={rate:.2g}",)
         if is_large(row, settings):
             # Not on the way: of 9 sick trainings that went on with normalised rewards 4 did better and 4 worse.
             return "normalise rewards, in a new training: values would have to learn another scale in this one", ()
