@@ -177,6 +177,8 @@ def test_values_that_were_good_say_until_when() -> None:
         "look for what changed in the environment or its rewards; if nothing did, normalise rewards, in a new training"
     )
     assert "explained returns until" not in explained([0.0] * 150).words[-1].cause
+    rare = explained([0.8] * 100 + [-0.7] * 60, value_loss=1e-3).words[-1]
+    assert rare.advice == "give the value function a larger network of its own"
 
 
 def test_a_rate_that_teaches_values_next_to_nothing_is_named() -> None:

@@ -266,8 +266,8 @@ class ExplainedVariance(Rule):
             return "look at what the environment shows the policy: print the observations of a few steps", ()
         if self._is_tiny(row):
             return "scale the rewards up or normalise them, in a new training", ()
-        if self._best >= ONCE_GOOD:
-            # At the same scale and horizon values were good.
+        if self._best >= ONCE_GOOD and (self._success.gained or is_large(row, settings)):
+            # At the same scale and horizon values were good; those of next to no rewards are so by chance.
             rest = "if nothing did, normalise rewards, in a new training"
             rest = rest if is_large(row, settings) else "no setting is known to cure this"
             return f"look for what changed in the environment or its rewards; {rest}", ()
