@@ -173,6 +173,19 @@ async def test_without_an_earlier_checkpoint_the_advice_fills_the_line_of_a_new_
         await stage.until(lambda: [it.assignments for it in stage.client.asked_for(Clone)] == [("ppo.n_epochs=10",)])
 
 
+async def test_of_lack_of_memory_it_says_only_from_where_it_goes_on() -> None:
+    """The checkpoint need not be from before the finding: no policy is worse for it."""
+    full = structs.replace(KL_FINDING, id="out-of-memory-1-1204", rule="out-of-memory", severity="critical")
+    fewer = ResumeVerdict("warn", (Change("env.n_envs", "4", "2", "warn", "half of them"),))
+    async with staged(sick(full)) as stage:
+        stage.client.answers[Apply] = lambda request: VerdictReply(
+            re=request.id, run=RUN, verdict=fewer, accept_needed=True, checkpoint="000123000"
+        )
+        await stage.press("a")
+        await stage.shows("from 000123000.")
+        assert "from before" not in stage.text()
+
+
 @pytest.mark.slow
 async def test_a_filter_leaves_what_it_finds() -> None:
     """By any word of a finding, its rule and state too; Escape shows all again, another tab begins unfiltered."""

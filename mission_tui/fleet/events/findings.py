@@ -82,7 +82,11 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
     @property
     def suspect_from(self) -> int:
-        """The first update whose checkpoint holds the trouble already, so that it is no way back."""
+        """The first update whose checkpoint holds the trouble already, so that it is no way back; for a rule that
+        judges process or machine none does, so it is the one after the finding.
+        """
+        if self.rule in NOT_OF_THE_POLICY:
+            return self.last_update + 1
         return self.first_update - (self.window - 1 if self.rule == POLICY_FROZEN else 0)
 
     @property

@@ -9,7 +9,7 @@ from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.commands import refusal
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.completion import Completion, complete
 from mission_tui.fleet.specs.preset import is_live, live_keys
@@ -243,8 +243,7 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
             raise
         # There is nothing to go back to, but the change can be tried from the beginning.
         words = " ".join(followed.advice_set)
-        since = numbers.count(followed.suspect_from)
-        await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint from before update {since}")
+        await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint{_from_before(followed)}")
         return
     if done is not None:
         app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
@@ -278,7 +277,9 @@ async def _confirmed(
 
 
 def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
-    origin = f"{checkpoint or 'the last good checkpoint'}, from before update {numbers.count(finding.suspect_from)}"
+    origin = checkpoint or "the last good checkpoint"
+    if before := _from_before(finding):
+        origin = f"{origin},{before}"
     advice = f"advice: {finding.proposal}"
     if finding.undo == "set" and not checkpoint:
         return Proposal(f"Undo your change of {view.name}?", (advice, _SINCE_NOW), "undo it")
@@ -289,6 +290,11 @@ def _advice(view: RunView, finding: Finding, checkpoint: str) -> Proposal:
         return Proposal(asked, (advice, fate, *_gentler(finding)), "stop it and apply")
     fate = f"{view.name} goes on as another attempt from {origin}. {later}"
     return Proposal(f"Go on with {view.name} as advised?", (advice, fate), "apply")
+
+
+def _from_before(finding: Finding) -> str:
+    """How old a checkpoint must be that the finding's advice can go back to; empty where the newest will do."""
+    return "" if finding.rule in NOT_OF_THE_POLICY else f" from before update {numbers.count(finding.suspect_from)}"
 
 
 async def _lacks_an_earlier_checkpoint(app_context: AppContext, view: RunView, finding: Finding) -> bool:

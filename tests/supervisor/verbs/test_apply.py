@@ -317,6 +317,15 @@ def test_a_checkpoint_from_within_other_open_trouble_is_no_way_back(tmp_path: Pa
     assert [manifest and manifest.name for manifest in good] == ["000000030", "000000010", "000000030"]
 
 
+def test_lack_of_memory_harms_no_checkpoint(tmp_path: Path) -> None:
+    """What is saved as a run fails for it is gone on from, unless the policy was harmed before."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 15)])
+    full = Finding("out-of-memory-1-15", "out-of-memory", "critical", 15, 15, "", "", "")
+    dead = Finding("entropy-collapse-1-12", "entropy-collapse", "critical", 12, 14, "", "", "")
+    good = [last_good(run, full, others) for others in ((full,), (full, dead))]
+    assert [manifest and manifest.name for manifest in good] == ["000000015", "000000010"]
+
+
 def test_a_finding_that_is_open_still_says_of_the_newest_checkpoint_that_the_policy_is_gone(sim: SimulatedLab) -> None:
     """The journal's word on how long it lasted is from when it was last told, long before that checkpoint."""
     run, _, _ = ended_sick(sim)
