@@ -46,6 +46,8 @@ _POOL = "envpool"
 _LEARNING = ("ppo", *OTHERS)
 _CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w./-]*")
 _DEEPEST = 32
+_MODULES: frozenset[CodeKind] = frozenset({"imports", "environment", "wrapper", "policy", "class", "callback"})
+"""What names a module, which is also looked for in the folder of the launch."""
 
 
 class OwnCode(Struct, frozen=True):
@@ -80,6 +82,22 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
         # What is sent there is the run with its variables, and the token of whoever launches it.
         found.append(OwnCode("ray address", "ray.address", spec.ray.address))
     return tuple(OwnCode(code.kind, code.key, spelled_out(code.value)) for code in found)
+
+
+def found_in_a_folder(spec: Spec) -> tuple[str, ...]:
+    """Paths, relative to the folder it is launched from, at which code that `spec` names may lie: `my_envs` and
+    `my_envs.py` for a module, each argument of a command that is no option and has no place of its own.
+    """
+    if spec.run.cwd is not None:
+        return ()
+    found: list[str] = []
+    for code in own_code(spec):
+        if code.kind in _MODULES:
+            module = code.value.partition(":")[0].partition(".")[0]
+            found += [module, f"{module}.py"] if module.isidentifier() else []
+    for words in (spec.run.command, spec.run.resume_command):
+        found += [word for word in words or () if not word.startswith(("-", "/"))]
+    return tuple(dict.fromkeys(found))
 
 
 def own_code_words(found: Iterable[OwnCode]) -> str:

@@ -48,7 +48,7 @@ from mission_tui.supervisor.runs.journal import damaged as file_damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import rule_files, write_snapshot
-from mission_tui.supervisor.runs.targets import caller_for
+from mission_tui.supervisor.runs.targets import caller_for, folder_change
 
 _CLIPPED_ROWS = 20
 _STOPPED_LEARNING = frozenset({"policy-frozen", "entropy-collapse"})
@@ -186,7 +186,7 @@ async def plan_attempt(
     newest = known.spec if known.spec is not None else read_spec(run.spec)
     was = _made_under(run, checkpoint, newest)
     caller = caller_for(core, run_id, request)
-    now = absolute_paths(draft_change(newest, assignments), caller.cwd) if assignments else newest
+    now = absolute_paths(draft_change(newest, assignments), request.cwd or caller.cwd) if assignments else newest
     spaces_was, spaces_now = await _spaces(was, now, caller)
     outcome = known.journal.outcome
     facts = ResumeFacts(
@@ -214,7 +214,7 @@ async def plan_attempt(
         terms = with_limit(core, run_id, checkpoint.timesteps, terms)
     since = await core.provenance.no_longer_same(run, checkpoint.attempt, with_spec_env(now, caller), sources_of(now))
     lost = damaged_changes(checkpoint, damaged)
-    verdict = noted(judge_resume(was, now, facts, terms), since)
+    verdict = noted(judge_resume(was, now, facts, terms), (*folder_change(request, caller), *since))
     if isinstance(request, Resume) and not request.branch:
         verdict = noted(verdict, await _inexact(now, caller, checkpoint))
     verdict = warned(verdict, core.variables.left_behind(run_id, caller, now))
@@ -438,13 +438,15 @@ def plan_again(core: Core, run_id: str, spec: Spec, request: Resume) -> NextAtte
     if request.checkpoint or request.remedies or request.overrides:
         raise UsageError(f"{name} runs a command, which goes on by itself: no checkpoint, remedy or override is for it")
     caller = caller_for(core, run_id, request)
-    now = absolute_paths(change(spec, request.assignments), caller.cwd) if request.assignments else spec
+    folder = request.cwd or caller.cwd
+    now = absolute_paths(change(spec, request.assignments), folder) if request.assignments else spec
     if now.run.command is None:
         raise UsageError(f"{name} runs a command and stays one; launch another run instead")
     check_program(now, with_spec_env(now, caller))
     changes = list(_changes(spec.run, now.run))
     if now.run.resume_command is None:
         changes.append(_ANEW)
+    changes += folder_change(request, caller)
     grade: Grade = "warn" if _ANEW in changes else "note" if changes else "safe"
     verdict = warned(ResumeVerdict(grade, tuple(changes)), core.variables.left_behind(run_id, caller, now))
     return NextAttempt(was=spec, now=now, verdict=verdict, caller=caller)

@@ -20,6 +20,8 @@ from mission_tui.fleet.events.findings import Finding, harmed_from
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import sources_of
+from mission_tui.fleet.resume.verdict import Change
+from mission_tui.fleet.specs.own_code import found_in_a_folder
 from mission_tui.fleet.specs.quantity import parse_whole
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import requests
@@ -326,10 +328,35 @@ def last_good(run: RunDir, finding: Finding, findings: Iterable[Finding] = ()) -
 
 
 def caller_for(core: Core, run_id: str, request: requests.ContinuingRequest) -> Caller:
-    """The client that asks, where it says who it is; else who launched the newest attempt of `run_id`.
+    """The client that asks, where it says who it is; else who launched the newest attempt of `run_id`. A client that
+    asks from a folder without the run's own code has it run where that lies.
 
     Raises `UsageError` as `Variables.caller_of`.
     """
     if request.python is not None and request.cwd is not None and request.environ is not None:
-        return Caller(request.python, request.cwd, request.environ, limits=request.limits)
+        folder = _folder_of_its_code(core, run_id, request.cwd)
+        return Caller(request.python, folder, request.environ, limits=request.limits)
     return core.variables.caller_of(core.run_dir(run_id), core.store.run(run_id).journal.attempt)
+
+
+def _folder_of_its_code(core: Core, run_id: str, asked: str) -> str:
+    """`asked`, or the folder of the newest attempt where code of the run lies that is not in `asked`."""
+    known = core.store.run(run_id)
+    paths = () if known.spec is None else found_in_a_folder(known.spec)
+    if not paths:
+        return asked
+    try:
+        before = core.variables.order_of(core.run_dir(run_id), known.journal.attempt).cwd
+    except UsageError:
+        return asked
+    lies = [path for path in paths if Path(before, path).exists()]
+    there = any(Path(asked, path).exists() for path in lies)
+    return before if lies and not there else asked
+
+
+def folder_change(request: requests.ContinuingRequest, caller: Caller) -> tuple[Change, ...]:
+    """A note where `caller_for` has the run go on in another folder than that of the client."""
+    if request.cwd is None or request.cwd == caller.cwd:
+        return ()
+    why = "its own code lies in the folder of its last attempt, and not in the one that you ask from"
+    return (Change("folder", request.cwd, caller.cwd, "note", why),)

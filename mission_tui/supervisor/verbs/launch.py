@@ -108,7 +108,7 @@ async def clone(core: Core, request: Clone) -> Accepted | VerdictReply:
         raise MissionError(f"cannot clone {core.store.view(run_id).name}: its spec cannot be read")
     caller = caller_for(core, run_id, request)
     now = first_attempts.with_seed(
-        absolute_paths(change(was, request.assignments), caller.cwd) if request.assignments else was
+        absolute_paths(change(was, request.assignments), request.cwd or caller.cwd) if request.assignments else was
     )
     rules = first_attempts.rules_for(core, core.run_dir(run_id), was, now, caller)
     changes = judge_resume(was, now, ResumeFacts(0)).changes

@@ -6,6 +6,8 @@ import fcntl
 import re
 import shutil
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.resume.verdict import Terms
-from mission_tui.fleet.specs.spec import EnvSpec
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.tail import read_all
@@ -161,6 +163,26 @@ def test_a_run_that_a_callback_finished_early_goes_on_to_its_own_total(sim: Simu
     assert isinstance(resume(sim, run), Accepted)
     ended = sim.wait(run, lambda view: view.state == "ended" and view.attempt == 2)
     assert (ended.outcome, ended.timesteps) == ("finished", 64 * 6)
+
+
+def test_a_run_finds_its_own_code_from_whatever_folder_it_is_resumed(shared_lab: Lab, tmp_path: Path) -> None:
+    """It goes on where that lies, and says so; a folder that has it too is the one that was meant."""
+    lab, away, copied = shared_lab, tmp_path / "away", tmp_path / "copied"
+    for folder in (away, copied):
+        folder.mkdir()
+    for folder in (lab.root, copied):
+        (folder / "own_code.py").write_text("import os; print('in', os.getcwd())", encoding="ascii")
+    (run,) = lab.launch(spec=Spec(preset="command", run=RunSpec(command=(sys.executable, "own_code.py"))))
+    lab.ended(run)
+    asked = {"python": sys.executable, "environ": {"PYTHONPATH": str(REPOSITORY)}, "accept": True}
+    went_on = []
+    for attempt, folder in ((2, away), (3, copied)):
+        reply = resume(lab, run, cwd=str(folder), **asked)
+        assert isinstance(reply, Accepted)
+        lab.ended(run)
+        said = lab.dir(run).attempt(attempt).output.read_text(encoding="utf-8")
+        went_on.append((said.strip(), any("its own code lies" in note for note in reply.notes)))
+    assert went_on == [(f"in {lab.root}", True), (f"in {copied}", False)]
 
 
 def test_a_live_run_is_not_resumed(sim: SimulatedLab) -> None:
