@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from textual.events import Paste
 from textual.widgets import Input
 
 from mission_tui.fleet.events.provenance import SettingChange
@@ -135,6 +136,20 @@ async def test_what_is_written_of_a_run_is_sent(key: str, text: str, kind: type,
         assert {name: getattr(request, name) for name in ("run", *asked)} == {"run": LIVE[0].id} | asked
         await stage.press("T", "enter")
         assert len(stage.client.asked_for(Note)) == (kind is Note)
+
+
+async def test_what_is_pasted_in_several_lines_is_asked_for_as_a_whole() -> None:
+    """Settings from somebody's notes, one a line: none of them is left out, and none of them presses a key."""
+    async with staged() as stage:
+        await stage.press("N")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.still()
+        stage.app.post_message(Paste("run.seed=2\r\n  ppo.gamma=0.9\n\n"))
+        await stage.still()
+        await stage.press("enter")
+        await stage.until(lambda: stage.client.asked_for(Clone))
+        (request,) = stage.client.asked_for(Clone)
+        assert request.assignments == ("run.seed=2", "ppo.gamma=0.9")
 
 
 async def test_a_name_that_an_ended_run_has_too_is_warned_of() -> None:

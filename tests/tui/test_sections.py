@@ -230,12 +230,22 @@ def test_metrics_that_an_algorithm_has_not_are_not_listed() -> None:
 
 
 def test_learn_says_what_the_run_brought() -> None:
-    """In a sentence below the rest; nothing of one that began alone."""
+    """In a sentence below the rest; nothing of one that began alone, or whose effect nobody could measure."""
     gain = MarginalGain(NOW, "joined", "costs", 2, 1, 1000.0, 960.0, -0.04, -0.07, -0.01, full="cores")
     shown = text(learn(a_run("a", payoff=gain), None, 80, 8, NOW))
     assert "together: it joined: -4 %: the cores are full; stop one (-7 to -1; 1,000 -> 9" in " ".join(shown.split())
-    first = structs.replace(gain, verdict="first")
-    assert "together" not in text(learn(a_run("a", payoff=first), None, 80, 8, NOW))
+    for verdict in ("first", "swapped"):
+        unknown = structs.replace(gain, verdict=verdict)
+        assert "together" not in text(learn(a_run("a", payoff=unknown), None, 80, 8, NOW))
+
+
+def test_the_setting_that_is_advised_is_the_last_to_be_cut() -> None:
+    """Where there is a line to spare it is the advice's, whose end is what to type."""
+    long = structs.replace(
+        KL_FINDING, sentence="a long story " * 12, advice="what to do " * 7, advice_set=("ppo.n_epochs=10",)
+    )
+    shown = text(learn(a_run("a", findings=(long,)), None, 80, 8, NOW))
+    assert "--set ppo.n_epochs=10" in shown
 
 
 def test_what_a_run_takes_is_split_into_phases_and_processes() -> None:

@@ -16,6 +16,7 @@ from rich.table import Table
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Paste
 from textual.strip import Strip
 from textual.widgets import Input
 
@@ -110,6 +111,15 @@ class LeftoversScreen(Sheet[bool]):
             self.dismiss(True)
 
 
+class _Line(Input):
+    """What is pasted in several lines stands in it one behind the other; the base class drops all but the first."""
+
+    def _on_paste(self, event: Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        super()._on_paste(Paste(" ".join(filter(None, map(str.strip, event.text.splitlines())))))
+
+
 class LineInputScreen(Sheet[bool]):
     """A line that is corrected until it is accepted: `attempt` gets it, and what that refuses stands above it.
 
@@ -155,7 +165,7 @@ class LineInputScreen(Sheet[bool]):
         # A whole text is typed over, a line that was only begun is gone on with.
         whole = not self._text.endswith((" ", "="))
         such = f"such as {self._placeholder}"
-        yield Input(self._text, placeholder=such, compact=True, max_length=1000, select_on_focus=whole)
+        yield _Line(self._text, placeholder=such, compact=True, max_length=1000, select_on_focus=whole)
         yield from super().content()
 
     def lines(self, width: int) -> list[Strip]:

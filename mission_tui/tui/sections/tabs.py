@@ -49,6 +49,7 @@ _BESIDE_CHARTS = 4
 """Lines of progress, metrics and what is told."""
 _CHARTED = ("rollout/ep_rew_mean", "train/approx_kl", "rollout/ep_len_mean")
 _FOLDED_MOST = 3
+_ADVICE = "  advice "
 
 
 def section(tab: str, view: RunView, data: RunData | None, width: int, height: int, now: float) -> list[Strip]:
@@ -226,8 +227,8 @@ def _tried(view: RunView) -> list[_Notice]:
 
 
 def _paid(view: RunView) -> list[_Notice]:
-    """What it brought that the run joined the others."""
-    if view.payoff is None or view.payoff.verdict == "first":
+    """What it brought that the run joined the others; nothing where that is not known."""
+    if view.payoff is None or view.payoff.verdict in ("first", "swapped"):
         return []
     return [_Notice("together: ", gain_sentence(view.payoff, "it"))]
 
@@ -239,7 +240,7 @@ def _concerns(view: RunView, now: float) -> list[_Notice]:
         style = colours.severity_style(worst.severity)
         said = f"{worst.sentence} ({run_status.finding_span(worst, now, over=view.state in OVER)})"
         told = [_Notice(f"{run_status.severity_shape(worst)} ", said, style, style), _Notice("  cause  ", worst.cause)]
-        return [*told, _Notice("  advice ", worst.proposal)] if worst.proposal else told
+        return [*told, _Notice(_ADVICE, worst.proposal)] if worst.proposal else told
     total = sum(view.outcomes.values())
     if not total:
         return []
@@ -248,16 +249,22 @@ def _concerns(view: RunView, now: float) -> list[_Notice]:
 
 
 def _folded(told: Sequence[_Notice], width: int, height: int) -> list[list[Part]]:
-    """Each in a line, and the first ones in more of them where `height` has lines to spare; the rest is cut."""
+    """Each in a line, and the first ones in more of them where `height` has lines to spare; the rest is cut. Advice
+    comes before all others, as its end is the setting to type.
+    """
     spare = max(0, height - len(told))
-    rows: list[list[Part]] = []
-    for it in told:
-        room = width - len(it.lead)
-        lines = wrap(it.text, room) or [""]
+    folded: dict[int, list[str]] = {}
+    for at in sorted(range(len(told)), key=lambda at: told[at].lead != _ADVICE):
+        room = width - len(told[at].lead)
+        lines = wrap(told[at].text, room) or [""]
         most = 1 + min(spare, _FOLDED_MOST - 1)
         if len(lines) > most:
             lines = [*lines[: most - 1], fit(" ".join(lines[most - 1 :]), room)]
         spare -= len(lines) - 1
+        folded[at] = lines
+    rows: list[list[Part]] = []
+    for at, it in enumerate(told):
+        lines = folded[at]
         leads = [it.lead, *[" " * len(it.lead)] * (len(lines) - 1)]
         rows += [[(lead, it.lead_style), (text, it.style)] for lead, text in zip(leads, lines, strict=True)]
     return rows
