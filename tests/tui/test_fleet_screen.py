@@ -321,6 +321,14 @@ async def test_every_order_is_marked_on_its_whole_title() -> None:
             await stage.shows(f"{title}▾")
 
 
+@pytest.mark.parametrize(("name", "titles"), [("gamma", "lr  gamma"), ("n_epochs", "lr +1")])
+async def test_a_setting_without_a_column_is_counted(name: str, titles: str) -> None:
+    """Two runs that differ in it alone must not look like one setting twice; two short ones fit into 80 cells."""
+    runs = [a_run(f"r{at}", varied={"lr": 1e-4, name: value}) for at, value in enumerate((0.9, 0.99))]
+    async with staged(a_fleet((*runs, a_run("alone"))), size=(80, 24)) as stage:
+        await stage.shows(titles)
+
+
 @pytest.mark.parametrize("width", [80, 120])
 async def test_settings_that_vary_have_columns(width: int) -> None:
     """A title that sorts, and a cell for each run; a run of no sweep has none. On a small terminal fewer of them."""

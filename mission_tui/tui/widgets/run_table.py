@@ -361,9 +361,14 @@ class RunTable(Lines):
 
     def _titles(self, widths: Sequence[tuple[Column, int]], rows: int) -> Strip:
         parts: list[Part] = [(" " * _LEAD, colours.QUIET)]
+        every = [column for column in self._columns if column not in COLUMNS]
+        shown = [column for column, _ in widths if column in every]
+        last_setting, left_out = shown[-1] if len(shown) < len(every) and shown else None, len(every) - len(shown)
         for column, width in widths:
             sorted_by = column.title.strip() == self._sort
             title = f"{column.title}▾" if sorted_by else column.title
+            if column is last_setting and len(f"{title} +{left_out}") <= width:
+                title += f" +{left_out}"
             if column.title == "run" and rows < len(self._runs):
                 first = next((at for at in self._window if isinstance(at, int)), 0)
                 title += f" {first + 1}-{first + rows}/{len(self._runs)}"
@@ -413,15 +418,17 @@ def _fit(text: str, width: int, column: Column) -> str:
 
 def _layout(width: int, every: Sequence[Column]) -> list[tuple[Column, int]]:
     """The columns of `every` that fit `width` and their cells: spare cells go by weight, most of all to name and
-    sparkline. Settings that vary have what the others leave, the first of them in place of the curve.
+    sparkline. Settings that vary have what the others leave, the first of them in place of the curve, and the title of
+    the last one says how many more there are.
     """
     columns = [column for column in COLUMNS if width >= column.least]
     settings = [column for column in every if column not in COLUMNS] if width >= _VARIED_LEAST else []
     if settings:
-        room = width - _LEAD - sum(column.width + 1 for column in columns)
-        if room < settings[0].width:
+        # The last column has no blank behind it.
+        room = width - _LEAD - sum(column.width + 1 for column in columns) + 1
+        if room <= settings[0].width:
             columns = [column for column in columns if column.title]
-            room = width - _LEAD - sum(column.width + 1 for column in columns)
+            room = width - _LEAD - sum(column.width + 1 for column in columns) + 1
         taken = 0
         while taken < len(settings) and (room := room - settings[taken].width - 1) >= 0:
             taken += 1
