@@ -220,7 +220,7 @@ def test_it_shows_every_core_the_swap_and_programs_that_are_not_ours() -> None:
     other = OtherProgram(4711, "python", "ada", vram_bytes=2 * GIB)
     text = known(cpu_cores=(0.0, 100.0, 50.0), swap_used=GIB, swap_total=4 * GIB, others=(other,))
     assert " cores ▁█▅\n swap 1.0/4.0G\n GPU busy 18 %" in text
-    assert "2.0 GiB VRAM held by another program: python (pid 4711, user ada)" in text
+    assert "python (pid 4711, user ada) holds 2.0 GiB VRAM" in text
     wide = known(cpu_cores=(50.0,) * 400).splitlines()
     assert sum(line.count("▅") for line in wide if "%" not in line) == 400
 

@@ -87,17 +87,17 @@ class OtherProgram(Struct, frozen=True):
 
 
 def other_sentence(program: OtherProgram) -> str:
-    """`2.1 GiB VRAM held by another program: python train.py (pid 4711, user ada)`, or what it takes most of."""
+    """`python (pid 4711, user ada) holds 2.1 GiB VRAM`, or what it takes most of: who it is is never cut."""
     who = f"{program.name} (pid {program.pid}, user {program.user})"
     if program.vram_bytes is not None:
-        return f"{program.vram_bytes / _GIB:.1f} GiB VRAM held by another program: {who}"
-    return f"{' and '.join(_takes(program)) or 'something'} taken by another program: {who}"
+        return f"{who} holds {program.vram_bytes / _GIB:.1f} GiB VRAM"
+    return f"{who} takes {' and '.join(_takes(program)) or 'something'}"
 
 
 def _takes(program: OtherProgram) -> Iterator[str]:
     if program.cpu_percent is not None and program.cpu_percent >= 1.0:
         yield f"{program.cpu_percent:.0f}% CPU"
-    if program.rss_bytes is not None:
+    if program.rss_bytes is not None and program.rss_bytes >= 0.05 * _GIB:
         yield f"{program.rss_bytes / _GIB:.1f} GiB memory"
 
 

@@ -116,9 +116,9 @@ class LogLines(Lines):
             return line([(" nothing was printed yet", colours.QUIET)], width)
         if self._apart:
             found = len({at for at, _ in self._rows})
-            said = f"{found} lines found{self._part(' in the')}"
+            said = f"{_lines(found)} found{self._part(' in the')}"
         else:
-            said = f"{len(self._lines)} lines{self._part(',')}"
+            said = f"{_lines(len(self._lines))}{self._part(',')}"
         said += ", following" if self.following else ", End follows"
         among = "< > in context" if self._apart else "< > found lines" if self._pattern else "< > errors"
         back = ["Home looks further back"] if self._apart and self._stretch.start else []
@@ -248,3 +248,7 @@ class LogSearch:
     def give_up(self) -> None:
         """The person does something else."""
         self.busy = False
+
+
+def _lines(many: int) -> str:
+    return "1 line" if many == 1 else f"{many} lines"

@@ -62,11 +62,11 @@ def test_a_program_is_named_without_its_arguments(words: tuple[str, ...], name: 
 
 
 def test_who_holds_gpu_memory_is_said_with_program_and_user() -> None:
-    """Memory of the GPU first; of one that holds none, processor and memory."""
+    """Memory of the GPU first; of one that holds none, processor and memory; at 80 cells its pid stands whole."""
     held = OtherProgram(4711, "python", "ada", 20.0, 3 << 30, 2254857830)
-    assert other_sentence(held) == "2.1 GiB VRAM held by another program: python (pid 4711, user ada)"
+    assert other_sentence(held) == "python (pid 4711, user ada) holds 2.1 GiB VRAM"
     busy = OtherProgram(7, "make", "bob", 180.0, 1 << 30)
-    assert other_sentence(busy) == "180% CPU and 1.0 GiB memory taken by another program: make (pid 7, user bob)"
+    assert other_sentence(busy) == "make (pid 7, user bob) takes 180% CPU and 1.0 GiB memory"
 
 
 def test_cores_are_told_apart(tmp_path: Path) -> None:
