@@ -7,9 +7,10 @@ itself. Rows that a later attempt took back (it began from an earlier checkpoint
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from mission_tui.cli.follow_runs import view_of, views_of
 from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table, inert
-from mission_tui.cli.terminal_output import CsvRows, print_error, write
+from mission_tui.cli.terminal_output import CsvRows, print_error, write, write_over
 from mission_tui.errors import MissionError, UsageError, install_words
 from mission_tui.fleet.text import as_left
 
@@ -49,7 +50,11 @@ def logs_command(
     from mission_tui.cli.tables.documents import write_document
 
     wanted = _compiled(pattern)
-    for line in whole_lines(_chunks(session, run, attempt, follow)):
+    # A progress bar ends no line for hours: a terminal shows it as it stands, written over by what comes next.
+    over = follow and wanted is None and not as_json and sys.stdout.isatty()
+    for line in whole_lines(_chunks(session, run, attempt, follow), _show_unfinished if over else None):
+        if over:
+            write_over("", sys.stdout)
         if wanted is None or wanted.search(line):
             if as_json:
                 write_document({"line": line})
@@ -100,14 +105,27 @@ def _read_log(session: Session, run: str, attempt: int | None, offset: int) -> t
         return connection.ask(lambda id_: GetLog(id=id_, run=run, offset=offset, attempt=attempt)), ended
 
 
-def whole_lines(chunks: Iterator[str]) -> Iterator[str]:
-    """Whole lines of a text that arrives in pieces; an unfinished last line comes at the end."""
+def whole_lines(chunks: Iterator[str], unfinished: Callable[[str], None] | None = None) -> Iterator[str]:
+    """Whole lines of a text that arrives in pieces; an unfinished last line comes at the end, and before that goes to
+    `unfinished` as it stands after each piece.
+    """
     rest = ""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split("\n")
         yield from map(as_left, whole)
+        if rest:
+            left = as_left(rest)
+            # What was written over is forgotten; a return at the end may be that of the line's end.
+            rest = left + rest[len(rest.rstrip("\r")) :]
+            if unfinished is not None:
+                unfinished(left)
     if rest:
         yield as_left(rest)
+
+
+def _show_unfinished(line: str) -> None:
+    """In one line of the terminal, as more could not be written over."""
+    write_over(line[: shutil.get_terminal_size().columns - 1], sys.stdout)
 
 
 @click.command("metrics")

@@ -284,6 +284,14 @@ def test_log_of_a_progress_bar_is_its_last_state(sim: SimulatedLab, limit: int) 
     assert tail.lines == list(whole_lines(iter(chunks))) == ["windows", "100% of all", "done", " 2%"]
 
 
+def test_a_line_that_does_not_end_is_known_as_it_stands() -> None:
+    """`logs -f` on a terminal shows a progress bar while it moves, though no line of it ends for hours."""
+    seen: list[str] = []
+    chunks = ["begun\n 1%", "\r 2%\r", "", " 3% of all\r", "\ndone\n", " 9%"]
+    assert list(whole_lines(iter(chunks), seen.append)) == ["begun", " 3% of all", "done", " 9%"]
+    assert seen == [" 1%", " 2%", " 2%", " 3% of all", " 9%"]
+
+
 def test_more_ended_runs_than_a_snapshot_holds_come_by_page(sim: SimulatedLab) -> None:
     """`ended` pages through ended runs, newest first."""
     runs = [sim.launch(spec=stub_spec(64))[0] for _ in range(3)]
