@@ -188,7 +188,7 @@ COLUMNS = (
     Column("ETA", 7, _left, least=56),
 )
 _LEAD = 3
-_VARIED_LEAST, _VARIED_MOST, _VARIED_WIDTH = 60, 4, 6
+_VARIED_LEAST, _VARIED_MOST, _VARIED_WIDTH = 60, 4, 5
 """From which table width settings that vary have columns, how many at most, and their least cells."""
 
 
