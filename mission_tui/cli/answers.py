@@ -196,12 +196,12 @@ def _todo(answer: VerdictReply, action: Action) -> str:
 
 def merged(replies: Sequence[Accepted]) -> Accepted:
     """What was accepted of one request for several runs: all runs, and each note once."""
+    from mission_tui.fleet.capacity.admission import without_older_counts
     from mission_tui.ipc.replies import Accepted
 
     runs = tuple(run for reply in replies for run in reply.runs)
-    return Accepted(
-        re=replies[0].re, runs=runs, notes=tuple(dict.fromkeys(it for reply in replies for it in reply.notes))
-    )
+    notes = without_older_counts(note for reply in replies for note in reply.notes)
+    return Accepted(re=replies[0].re, runs=runs, notes=notes)
 
 
 def print_accepted(reply: Accepted, as_json: bool) -> None:

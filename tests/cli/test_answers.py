@@ -10,7 +10,7 @@ import click
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.answers import answer_facts, change_lines, print_answer, report_answers
+from mission_tui.cli.answers import answer_facts, change_lines, merged, print_answer, report_answers
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from tests.drawn import drawn
@@ -116,3 +116,10 @@ def test_what_a_group_was_answered_is_said_once_with_the_names(capsys: pytest.Ca
     said = capsys.readouterr()
     assert said.err.count(" -> 64") == 1
     assert said.err.splitlines()[-1].startswith("mission-tui: name-0, name-1, name-2 were not changed: add --accept")
+
+
+def test_that_the_cores_are_too_few_is_said_once_for_all_runs() -> None:
+    """Each of several clones is told of those before it; only the last count is true of all of them."""
+    told = ("2 runs need 2 cores and you have 1: each runs at 50%", "3 runs need 3 cores and you have 1: each at 33%")
+    replies = [Accepted(re=1, runs=(f"r{at}",), notes=("a remark", note)) for at, note in enumerate(told)]
+    assert merged([*replies, Accepted(re=1, runs=("r2",), notes=())]).notes == ("a remark", told[1])

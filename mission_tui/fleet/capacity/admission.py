@@ -25,6 +25,8 @@ from mission_tui.fleet.specs.spec import Spec
 _MACHINE = ""
 _NAMED = 3
 LIMITS_FILE = "limits.toml"
+OF_CORES = " cores and you have "
+"""What each sentence says that finds too few cores for the runs."""
 
 
 class Admit(Struct, frozen=True):
@@ -292,10 +294,17 @@ def _cores_wanted(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsew
     unhurried = max(1, runs * cores // wanted)
     waiting = f"; launch -j {unhurried} lets the others wait" if len(specs) > unhurried else ""
     sentence = (
-        f"{runs} runs{beside} need {wanted} cores and you have {cores}: each runs at about {cores / wanted:.0%} speed, "
+        f"{runs} runs{beside} need {wanted}{OF_CORES}{cores}: each runs at about {cores / wanted:.0%} speed, "
         f"{unhurried} would run at full speed{remedy}{waiting}"
     )
     return [sentence]
+
+
+def without_older_counts(sentences: Iterable[str]) -> tuple[str, ...]:
+    """Each once, and of those about cores the last alone: it counts the runs that those before it let begin."""
+    known = tuple(dict.fromkeys(sentences))
+    newest = next((it for it in reversed(known) if OF_CORES in it), None)
+    return tuple(it for it in known if OF_CORES not in it or it == newest)
 
 
 def _in_turns(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere: Sequence[Claim]) -> list[str]:
@@ -310,6 +319,6 @@ def _in_turns(specs: Sequence[Spec], cores: int, live: Sequence[Spec], elsewhere
         fitting += left >= 0
     beside = f", of which other runs keep {min(busy, cores)} busy" if busy else ""
     at_once = "one begins now" if fitting < 2 else f"{fitting} begin now"
-    needed = f"{len(specs)} runs need {wanted} cores and you have {cores}{beside}"
+    needed = f"{len(specs)} runs need {wanted}{OF_CORES}{cores}{beside}"
     later = "the others when cores are free, so that all run at full speed; launch -j N has N share them"
     return [f"{needed}: {at_once}, {later}"]
