@@ -134,6 +134,12 @@ def test_its_name_is_what_the_names_begin_with() -> None:
     assert SeedGroup((seed(1, 1.0, name="a"), seed(2, 1.0, name="b"))).name == "wide"
 
 
+def test_clones_of_a_group_are_not_called_like_it() -> None:
+    """Two rows of one name would be told apart by their age alone."""
+    clones = [seed(n, 1.0, name=f"wide-{n}-clone-{n}a1b", group="wide-7f67-b39f") for n in (1, 2)]
+    assert SeedGroup(tuple(clones)).name == "wide-clone"
+
+
 def test_a_group_that_was_named_is_called_so() -> None:
     """Two settings of one preset would be told apart by a made-up tag alone, which no command takes."""
     named = [seed(n, 1.0, name=f"wide-a6f3-s{n}", group="base") for n in (1, 2)]

@@ -33,11 +33,14 @@ class SeedGroup(Struct, frozen=True):
         """What the names of its members begin with, else their preset.
 
         Where that is a preset with a tag made up at launch (`wide-11c0`), in a group that somebody named, it is that
-        name, which commands take too, and the preset, as several may be launched into one group.
+        name, which commands take too, and the preset, as several may be launched into one group. Clones of a group say
+        that they are some: theirs begin like those of the group itself.
         """
         first = self.members[0]
         stem = re.sub(r"-s\d*$", "", _common([view.name for view in self.members]))  # seeds 1001 and 1002 begin alike
         stem = stem.rstrip("-_.")
+        if stem and all(re.search(r"-clone-[0-9a-f]{4}$", view.name) for view in self.members):
+            return f"{stem}-clone"
         if first.group and first.group != stem and re.fullmatch(rf"{re.escape(first.preset)}-[0-9a-f]{{4}}", stem):
             return f"{first.group} {first.preset}"
         return stem or first.preset
