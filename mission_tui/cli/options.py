@@ -99,6 +99,13 @@ def _names_and_groups(runs: Iterable[RunDir]) -> tuple[list[str], list[str]]:
     return names, groups
 
 
+def text_of(word: str) -> str:
+    """What a person wrote as a `word` of the call. With a locale without UTF-8 Python takes each byte by itself, as it
+    has to for the names of files; a terminal sends UTF-8 all the same.
+    """
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
 all_option = click.option("--all", "every", is_flag=True, help="Every live run.")
 set_option = click.option(
@@ -106,6 +113,7 @@ set_option = click.option(
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
+    callback=lambda _context, _option, words: tuple(map(text_of, words)),
     shell_complete=complete_settings,
     help="Change a setting, e.g. ppo.n_steps=512.",
 )
@@ -114,13 +122,6 @@ duration_option = click.option(
     "--duration", metavar="TIME", help="Train for so long instead: 90s, 10m, 1h (run.duration_s)."
 )
 _META = "mission_tui.own_command"
-
-
-def text_of(word: str) -> str:
-    """What a person wrote as a `word` of the call. With a locale without UTF-8 Python takes each byte by itself, as it
-    has to for the names of files; a terminal sends UTF-8 all the same.
-    """
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def count_of(flag: str, most: int | None = None) -> Callable[[str], int]:

@@ -6,8 +6,10 @@ import os
 from itertools import product
 from pathlib import Path
 
+import click
 import pytest
 
+from mission_tui.cli.options import set_option
 from tests.missing import search_path_without
 from tests.shell import Shell
 
@@ -177,3 +179,16 @@ def test_the_environment_names_the_runs_root(shell: Shell, tmp_path: Path) -> No
     assert shell.json("--runs-dir", "given", "paths")["runs_root"] == str(tmp_path / "given")
     del shell.environ["MISSION_TUI_RUNS"]
     assert shell.json("paths")["runs_root"] == str(shell.root)
+
+
+def test_a_setting_in_another_alphabet_is_taken_in_a_locale_without_utf8() -> None:
+    """Python gives such a word byte by byte then, and it was refused as no text."""
+    seen: list[str] = []
+
+    @click.command()
+    @set_option
+    def keep(assignments: tuple[str, ...]) -> None:
+        seen.extend(assignments)
+
+    keep.main(["--set", "env.kwargs.name=\udcc3\udca9"], standalone_mode=False)
+    assert seen == ["env.kwargs.name=é"]
