@@ -14,7 +14,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,11 +78,14 @@ def import_named(module: str, key: str) -> Any:
 
 
 def _near(module: str, error: Exception) -> str:
-    """The nearest module that is here, where none of that name is."""
+    """Where none of that name is: the folder in which it may have been meant to be, and the nearest that is here."""
     top = module.partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or error.name != top:
         return ""
-    return nearest(top, (found.name for found in pkgutil.iter_modules()))
+    folder = ""
+    with suppress(OSError):  # one that was removed has no path
+        folder = f" (nor in the folder {Path.cwd()})"
+    return folder + nearest(top, (found.name for found in pkgutil.iter_modules()))
 
 
 def check_kwargs(target: Callable[..., Any], kwargs: Mapping[str, Any], key: str, *, given: int = 0) -> None:
