@@ -112,7 +112,8 @@ SHEETS: dict[str, SheetBurst] = {
     "nothing happened": SheetBurst(f"M{WRONG}\x1b", (), ["away"]),
     "an evaluation": SheetBurst(f"e{WRONG}\x1b", (EvaluationScreen,), ["evaluate"], ["Evaluate"]),
     "a command's output": SheetBurst(f";paths\r{WRONG}\x1b", (LineInputScreen, OutputScreen), ["command"]),
-    "a question": SheetBurst(f"K{WRONG}\x1b", (ConfirmScreen,), ["kill"]),
+    # Where `s` means what it says there, and stops the run.
+    "a question": SheetBurst(f"K{WRONG[1:]}\x1b", (ConfirmScreen,), ["kill"]),
     "a question, pasted into": SheetBurst("K⟦yes\ny\n⟧\x1b", (ConfirmScreen,), ["kill"]),
     "what dead runs left": SheetBurst(
         f"X{WRONG}\x1b", (LeftoversScreen,), ["clean"], ["Clean"], answers={requests.Clean: _left(LEFT)}
@@ -122,7 +123,7 @@ SHEETS: dict[str, SheetBurst] = {
         f"D{WRONG}\x1b", (ConfirmScreen,), ["adopt"], ["GetAdoptable"], FOREIGN, {requests.GetAdoptable: _adoptable}
     ),
     "nothing foreign": SheetBurst(f"D{WRONG}\x1b", (), ["adopt"]),
-    "a line, pasted into": SheetBurst("E⟦bad!\nK⟧\r\x15x⟦4sK\ny⟧n\r", LINE, ["rename"], ["name bad!", "name x4sKn"]),
+    "a line, pasted into": SheetBurst("E⟦b!\nK⟧\r\x15x⟦4sK\ny⟧n\r", LINE, ["rename"], ["name b! K", "name x4sK yn"]),
     "a trial's line": SheetBurst("Vno!\r\x15s4K\x1b", LINE, ["try"], ["Try"]),
     "a trial": SheetBurst("Vt4dns!\r\x15\x1b", (TrialScreen,), ["try"], fleet=TRIED),
     "advice": SheetBurst(f"a{WRONG}\x1b", (VerdictScreen,), ["apply"], ["Apply"], SICK),

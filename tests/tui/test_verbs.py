@@ -63,6 +63,16 @@ async def test_kill_asks_naming_the_run_and_what_is_lost() -> None:
         assert acts(stage) == [("kill", (LIVE[0].id,))]
 
 
+async def test_the_question_whether_to_kill_takes_the_gentler_key_that_it_names() -> None:
+    """`s` there stops the run, and the way out is seen on a narrow screen too."""
+    async with staged(size=(45, 30)) as stage:
+        await stage.press("K")
+        await stage.shows("n or Esc leave it")
+        await stage.press("s")
+        await stage.until(lambda: acts(stage))
+        assert acts(stage) == [("stop", (LIVE[0].id,))]
+
+
 async def test_k_moves_up_and_never_kills() -> None:
     """The small letter is a movement."""
     async with staged() as stage:

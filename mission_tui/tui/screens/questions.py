@@ -44,13 +44,18 @@ _AROUND = 8
 
 
 class ConfirmScreen(Sheet[bool]):
-    """Only `y` says yes; Enter does not, because it is pressed in passing."""
+    """Only `y` says yes; Enter does not, because it is pressed in passing. With `instead`, `s` does that: False."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "accept", "yes"), Binding("n", "turn_away", "no")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "accept", "yes"),
+        Binding("n", "turn_away", "no"),
+        Binding("s", "instead", "the other way"),
+    ]
 
-    def __init__(self, question: str, facts: Sequence[str], action: str, remark: str = "") -> None:
-        super().__init__(question, f"y {action}   n or Esc leave it   {remark}")
-        self._facts = facts
+    def __init__(self, question: str, facts: Sequence[str], action: str, instead: str = "") -> None:
+        other = f"s {instead}   " if instead else ""
+        super().__init__(question, f"y {action}   {other}n or Esc leave it")
+        self._facts, self._has_other = facts, instead != ""
 
     def lines(self, width: int) -> list[Strip]:
         """One fact after the other, folded."""
@@ -59,6 +64,11 @@ class ConfirmScreen(Sheet[bool]):
     def action_accept(self) -> None:
         """Yes."""
         self.dismiss(True)
+
+    def action_instead(self) -> None:
+        """The gentler way, where there is one."""
+        if self._has_other:
+            self.dismiss(False)
 
 
 def _cut(text: str) -> str:

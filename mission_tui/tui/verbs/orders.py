@@ -34,16 +34,19 @@ def _order(verb: str) -> Verb:
 
 
 async def kill(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Kill the live and queued ones of `runs`, if the person says yes."""
+    """Kill the live and queued ones of `runs`, if the person says yes; `s` there stops them."""
     live = fitting(app_context, "kill", runs)
     if not live:
         return
     facts = [f"{view.name}: {_loss(view)}" for view in live]
     saves = all("checkpoint" in view.can for view in live)
-    instead = "s stops and saves instead." if saves else "s lets it end by itself (SIGTERM) instead."
+    instead = "stops and saves instead" if saves else "lets it end (SIGTERM) instead"
     title = f"Kill {names(live)}{where(live)}?"
-    if await app_context.ask_user(ConfirmScreen(title, facts, "kill now", instead)):
+    answer = await app_context.ask_user(ConfirmScreen(title, facts, "kill now", instead))
+    if answer:
         await act(app_context, "kill", live)
+    elif answer is not None and (stoppable := fitting(app_context, "stop", live)):
+        await act(app_context, "stop", stoppable)
 
 
 def _loss(view: RunView) -> str:
