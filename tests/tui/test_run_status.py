@@ -175,9 +175,11 @@ def test_what_a_change_brought_about_stands_before_a_later_finding_as_grave() ->
 
 
 def test_a_policy_that_no_longer_moves_is_not_ok() -> None:
-    """The finding only informs, because a solved task looks the same; without a goal that was reached nobody knows."""
+    """The finding only informs, because a solved task looks the same; without a goal that was reached nobody knows.
+    It is not called frozen beside the state of that name, which processes are in.
+    """
     still = structs.replace(KL_FINDING, rule="policy-frozen", severity="info")
-    assert run_status.badge(a_run("a", goal=None, findings=(still,))) == ("frozen", colours.INK)
+    assert run_status.badge(a_run("a", goal=None, findings=(still,))) == ("unmoved", colours.INK)
     goal = GoalView(of="return", value=475.0, source="run.goal", reached=ValueAtUpdate(480.0, 1, 1))
     assert run_status.badge(a_run("a", goal=goal, findings=(still,)))[0] == "ok ·"
 

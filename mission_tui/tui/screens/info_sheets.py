@@ -129,7 +129,7 @@ def _symbols() -> Iterator[tuple[str, str]]:
     for severity, sign in SEVERITY_SHAPES.items():
         yield sign, _SEVERITIES[severity]
     yield "ok ·", "nothing asks for action; · there is information, h shows it"
-    yield "frozen", "the policy no longer moves: nothing to do if the task is solved, else h says why"
+    yield "unmoved", "the policy no longer moves: nothing to do if the task is solved, else h says why"
     yield (
         "stuck",
         "no finding yet, but it always chooses the same action or has stopped moving, and its return has not risen",

@@ -21,7 +21,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "kl-persistent": "KL",
     "kl-spike": "KL spike",
     "kl-creep": "KL creep",
-    "policy-frozen": "frozen",
+    "policy-frozen": "unmoved",  # a run is frozen where its processes are
     "clip-fraction": "clip",
     "policy-std": "std",
     "actions-at-bound": "bounds",
@@ -125,7 +125,7 @@ def badge(view: RunView) -> tuple[str, Style]:
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
     Until the rule of hangs knows what is normal, a run that has said nothing for long is `hangs?`.
-    Between two findings a run that stands still is `stuck`, and one whose policy no longer moves is `frozen`, though
+    Between two findings a run that stands still is `stuck`, and one whose policy no longer moves is `unmoved`, though
     nothing is to be done if that is all it can learn.
     """
     asking = alarms(view)
@@ -159,7 +159,7 @@ def badge(view: RunView) -> tuple[str, Style]:
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         known_open = open_findings(view)
         if _frozen(known_open) and (view.goal is None or view.goal.reached is None):
-            return "frozen", colours.INK if view.state in ALIVE else colours.QUIET
+            return rule_word(POLICY_FROZEN), colours.INK if view.state in ALIVE else colours.QUIET
         word = "ok ·" if known_open else "ok"
         return word, colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET
