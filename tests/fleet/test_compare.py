@@ -14,7 +14,7 @@ from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, com
 from mission_tui.fleet.compare.ranking import spread_of
 from mission_tui.fleet.compare.results import packed, thinned, unpacked
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.provenance import Provenance, Repository, SettingChange
 from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.history.run import RunHistory
@@ -183,6 +183,33 @@ def test_evaluations_can_be_compared_instead() -> None:
     won = trace_of([*rows([1.0, 2.0]), structs.replace(played, won=0.25)], "eval/success_rate")
     assert (list(won.timesteps), list(won.values)) == ([2 * STEPS], [0.25])
     assert "eval/success_rate" in won.tags
+
+
+def test_an_evaluation_is_of_the_second_in_which_its_policy_was_trained() -> None:
+    """Its row comes updates later, when it has been played; by time it stands where its policy does by step."""
+    played = EvaluationDone(seq=9, attempt=1, update=1, timesteps=STEPS, t=0.0, mean=8.0, std=1.0, episodes=5)
+    given = [*rows([1.0, 2.0, 3.0]), played, structs.replace(played, seq=10, update=3, timesteps=3 * STEPS)]
+    trace = trace_of(given, "eval/mean_reward")
+    assert list(trace.seconds) == [trace_of(given).seconds[0], trace_of(given).seconds[2]]
+    result = compared(side("a", given, metric="eval/mean_reward"), side("b", [0.0]), threshold=8.0).runs[0].result
+    assert (result.threshold_timesteps, result.threshold_s) == (STEPS, trace_of(given).seconds[0])
+
+
+def test_the_mean_of_the_first_few_episodes_is_no_best() -> None:
+    """As in the list: the best and the threshold are of whole windows of episodes, once there was one."""
+    lucky = [
+        structs.replace(row, episodes=Episodes(n=60)) if isinstance(row, UpdateDone) else row
+        for row in rows([9.0, 2.0, 5.0, 4.0])
+    ]
+    told, other = side("a", lucky), side("b", [1.0, 2.0])
+    found = compared(told, other, threshold=5.0)
+    result = found.runs[0].result
+    assert (result.best, result.best_timesteps, result.threshold_timesteps) == (5.0, 3 * STEPS, 3 * STEPS)
+    assert told.view.best is not None
+    assert told.view.best.value == result.best
+    assert compared(unpacked(packed(told)), other, threshold=5.0) == found
+    short = compared(side("a", lucky[:2]), other, threshold=5.0).runs[0].result
+    assert (short.best, short.threshold_timesteps) == (9.0, STEPS)
 
 
 def test_what_nobody_timed_takes_as_long_as_its_speed_says() -> None:
@@ -424,3 +451,6 @@ def test_a_side_travels_whole_and_a_long_one_with_its_extremes() -> None:
     found = dict(zip(short.timesteps, short.values, strict=True))
     assert (found[12_345], found[3], found[0], short.timesteps[-1]) == (9.0, -7.0, 0.0, 19_999)
     assert short.updates == 20_000
+    values[12_344] = 9.5
+    late = thinned(structs.replace(trace, whole_from=12_345))
+    assert late.timesteps[late.whole_from] == 12_345

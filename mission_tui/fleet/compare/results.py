@@ -24,6 +24,7 @@ from mission_tui.fleet.events.findings import Severity, asking
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import Provenance
+from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, WHOLE_WINDOW
 from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
 from mission_tui.fleet.specs.spec import Spec
@@ -32,6 +33,9 @@ from mission_tui.fleet.views.snapshot import RunView
 
 MEASURES = ("best", "final", "area", "threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
 """What of a result is summed up over seeds."""
+
+_OF_WINDOWS = (RETURN, "rollout/ep_len_mean", ROLLOUT_SUCCESS)
+"""Metrics that are means over the newest episodes."""
 
 Axis = Literal["step", "time"]
 Edges = Literal["range", "quartiles", "mean", "iqm"]
@@ -67,7 +71,8 @@ class Trace(Struct, frozen=True):
     """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
 
     `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run
-    stands; `end_s` 0 after updates: they have no times.
+    stands; `end_s` 0 after updates: they have no times. From the value at `whole_from` on means are over a whole window
+    of episodes: 0 where no episodes are counted, and where no window was whole.
     """
 
     timesteps: Sequence[int] = ()
@@ -78,6 +83,7 @@ class Trace(Struct, frozen=True):
     end_timesteps: int | None = None
     end_s: float = 0.0
     tags: frozenset[str] = field(default_factory=frozenset)
+    whole_from: int = 0
 
     def axis(self, by: Axis) -> Sequence[float]:
         """Where the values are: timesteps, or seconds."""
@@ -92,6 +98,8 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
     paces: list[float] = []
     tags: set[str] = set()
     done_s, last = 0.0, None
+    ended_s: dict[int, float] = {}
+    ended, whole_from = 0, 0
     for record in metrics.counted_records(records)[0]:
         if not isinstance(record, metrics.UpdateDone | metrics.EvaluationDone):
             continue
@@ -102,11 +110,17 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             before = last.timesteps if last is not None else 0
             last = record
             done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
+            ended_s[record.update], at_s = done_s, done_s
+            if ended < WHOLE_WINDOW <= ended + record.episodes.n and tag in _OF_WINDOWS:
+                whole_from = len(values)
+            ended += record.episodes.n
             if record.steps_per_s > 0.0:
                 paces.append(record.steps_per_s)
             tags.update(record.metrics)
             value = getattr(record, tag) if tag in OWN else metrics.number(record.metrics.get(tag))
         else:
+            # Its row comes when it has been played, some updates after the policy that it is of.
+            at_s = ended_s.get(record.update, done_s)
             said = evaluated(record)
             tags.update(said)
             value = metrics.number(said.get(tag))
@@ -114,10 +128,11 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
         onward = not timesteps or record.timesteps >= timesteps[-1]
         if value is not None and math.isfinite(value) and onward:
             timesteps.append(record.timesteps)
-            seconds.append(done_s)
+            seconds.append(at_s)
             values.append(value)
     updates, end = (last.update, last.timesteps) if last is not None else (0, None)
-    return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags))
+    whole_from = whole_from if whole_from < len(values) else 0
+    return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags), whole_from)
 
 
 def _at_its_pace(update: metrics.UpdateDone, before: int) -> float:
@@ -147,7 +162,8 @@ def mean_level(places: Sequence[float], values: Sequence[float], low: float, hig
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """`final` is the metric at its last row, `best` its highest, first reached at `best_timesteps`.
+    """`final` is the metric at its last row, `best` its highest, first reached at `best_timesteps`; both it and the
+    threshold count means over a whole window of episodes, once there was one, as the list has them.
 
     `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
@@ -196,15 +212,17 @@ def upto(trace: Trace, by: Axis, budget: float | None) -> dict[str, float | None
     done = bisect_right(axis, budget)
     if not done:
         return {"final": None, "best": None}
-    return {"final": level(axis, trace.values, min(budget, axis[-1])), "best": max(trace.values[:done])}
+    whole_from = trace.whole_from if trace.whole_from < done else 0
+    return {"final": level(axis, trace.values, min(budget, axis[-1])), "best": max(trace.values[whole_from:done])}
 
 
 def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold: float | None) -> Result:
     """The numbers of one run; None where its rows do not say."""
     trace = side.trace
     values, clocked = trace.values, trace.end_s > 0.0 or not trace.updates
-    best = max(range(len(values)), key=values.__getitem__, default=None)
-    reached = next((at for at, value in enumerate(values) if threshold is not None and value >= threshold), None)
+    counted = range(trace.whole_from, len(values))
+    best = max(counted, key=values.__getitem__, default=None)
+    reached = next((at for at in counted if threshold is not None and values[at] >= threshold), None)
     return Result(
         updates=trace.updates,
         timesteps=trace.end_timesteps,
@@ -316,7 +334,7 @@ def thinned(trace: Trace) -> Trace:
     values = trace.values
     if len(values) > _MOST_ROWS:
         stretches = _MOST_ROWS // 2 - 1
-        kept = {0, len(values) - 1}
+        kept = {0, len(values) - 1, max(range(trace.whole_from, len(values)), key=values.__getitem__)}
         for at in range(stretches):
             stretch = range(at * len(values) // stretches, (at + 1) * len(values) // stretches)
             kept |= {min(stretch, key=values.__getitem__), max(stretch, key=values.__getitem__)}
@@ -326,6 +344,7 @@ def thinned(trace: Trace) -> Trace:
             timesteps=[trace.timesteps[at] for at in places],
             seconds=[trace.seconds[at] for at in places],
             values=[values[at] for at in places],
+            whole_from=bisect_left(places, trace.whole_from),
         )
     every = -(-len(trace.paces) // _MOST_ROWS)
     return replace(trace, paces=trace.paces[::every]) if every > 1 else trace
