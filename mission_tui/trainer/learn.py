@@ -119,6 +119,7 @@ class Training:
             metrics,
             episodes,
             env_s=advanced.env_s,
+            trained_s=watch.seconds,
         )
         self.events.write(metrics, timesteps)
         return True

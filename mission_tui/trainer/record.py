@@ -116,8 +116,12 @@ class Record:
         metrics: Mapping[str, object],
         episodes: rows.Episodes,
         env_s: float | None = None,
+        trained_s: float | None = None,
     ) -> None:
-        """One update is done; `timesteps` include its rollout, and `rollout_s` the `env_s` of its environments."""
+        """One update is done; `timesteps` include its rollout, and `rollout_s` the `env_s` of its environments.
+
+        `trained_s` is what the run has used of a budget in seconds.
+        """
         steps, self.update, self.timesteps = timesteps - self.timesteps, update, timesteps
         said = self._numbers(metrics)
         self._write(
@@ -133,6 +137,7 @@ class Record:
                 metrics=said,
                 episodes=episodes,
                 env_s=env_s,
+                trained_s=trained_s,
             )
         )
 

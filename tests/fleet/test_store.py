@@ -353,6 +353,24 @@ def test_eta_of_a_timed_run_counts_what_all_attempts_trained() -> None:
     assert store.view(RUN).eta_s == 58.0
 
 
+def test_what_lies_between_updates_counts_as_training() -> None:
+    """Of two seconds an update takes one: the time left and what is used of a timed budget follow the clock, also after
+    a rewind."""
+    timed = structs.replace(SPEC, run=RunSpec(duration_s=100.0))
+    for spec, left_s in ((SPEC, 12.0 * STEPS / 1024), (timed, 92.0)):
+        store = empty_store()
+        store.add_run(RUN, f"/lab/runs/{RUN}", spec)
+        store.apply(RUN, AttemptStarting(1, 91.0, 1))
+        store.apply(RUN, TrainingStarted(1, 1, 92.0))
+        for number in range(1, 7):
+            store.apply(RUN, structs.replace(update(number), trained_s=2.0 * number))
+        store.apply(RUN, AttemptStarting(2, 200.0, 2))
+        store.apply(RUN, TrainingStarted(8, 2, 200.0, from_update=4))
+        view = store.view(RUN)
+        assert (view.trained_s, view.eta_s) == (8.0, left_s)
+        assert view.steps_per_s == 1000.0
+
+
 def test_a_restart_from_where_its_attempt_began_still_says_what_was_changed() -> None:
     """Nobody asked again, so the journal names no change; from a later checkpoint on there is none."""
     change = Change("ppo.batch_size", "64", "32", "warn", "why")

@@ -29,8 +29,12 @@ def test_every_update_is_a_row(tmp_path: Path) -> None:
     ran = run_attempt(new_run(tmp_path / "run", spec_with()))
     assert ran.exit_code == 0
     assert [(row.update, row.timesteps) for row in ran.updates()] == [(n, 64 * n) for n in range(1, 7)]
+    phases_s = 0.0
     for row in ran.updates():
         assert row.steps_per_s == pytest.approx(64 / (row.rollout_s + row.update_s))
+        phases_s += row.rollout_s + row.update_s
+        assert row.trained_s is not None
+        assert phases_s < row.trained_s < phases_s + 60.0
         assert row.env_s is not None
         assert 0.0 < row.env_s < row.rollout_s
         assert {

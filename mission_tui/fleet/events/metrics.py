@@ -119,6 +119,8 @@ class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defau
 
     `total_timesteps` are those that a command said it means to reach. `env_s` are the seconds of the rollout in which
     environments were stepped; the rest chose actions and kept books. None where the two were not timed apart.
+    `trained_s` are the seconds that the run has trained in all its attempts, with what lies between updates and without
+    pauses, as its budget counts them; None where the trainer does not say it.
     """
 
     seq: Count
@@ -133,6 +135,7 @@ class UpdateDone(Struct, frozen=True, tag="update", tag_field="kind", omit_defau
     episodes: Episodes = Episodes()
     total_timesteps: Count | None = None
     env_s: Seconds | None = None
+    trained_s: Seconds | None = None
 
 
 class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", omit_defaults=True):

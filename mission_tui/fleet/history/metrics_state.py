@@ -132,7 +132,7 @@ def _fold(metrics: MetricsState, record: facts.MetricRecord) -> None:
                 metrics.lacking = metrics.lacking or metrics.trimmed
                 metrics.columns.rewind(record.from_update)
                 metrics.scan = None
-                metrics.seconds = metrics.columns.total("rollout_s") + metrics.columns.total("update_s")
+                metrics.seconds = metrics.columns.trained_s
                 metrics.row = metrics.columns.last_row(record.attempt, record.seq)
                 metrics.sets = [each for each in metrics.sets if each.update <= record.from_update]
                 metrics.outcomes = [entry for entry in metrics.outcomes if entry[0] <= record.from_update]
@@ -143,7 +143,8 @@ def _fold(metrics: MetricsState, record: facts.MetricRecord) -> None:
                 metrics.row = record
                 metrics.total_timesteps = record.total_timesteps or metrics.total_timesteps
                 metrics.columns.append(record)
-                metrics.seconds += record.rollout_s + record.update_s
+                phases_s = record.rollout_s + record.update_s
+                metrics.seconds = metrics.seconds + phases_s if record.trained_s is None else record.trained_s
                 if record.episodes.outcomes:
                     metrics.outcomes.append((record.update, record.episodes.outcomes))
                 while metrics.outcomes and metrics.outcomes[0][0] < metrics.columns.first_of_last(POINTS):

@@ -128,6 +128,7 @@ class Columns:
         self._updates = array("q")
         self._timesteps = array("q")
         self._t = array("d")
+        self._trained_s = array("d")
         self._columns: dict[str, Column] = {}
         self._counts = EpisodeCounts()
 
@@ -167,6 +168,7 @@ class Columns:
         self._updates.append(row.update)
         self._timesteps.append(row.timesteps)
         self._t.append(row.t)
+        self._trained_s.append(math.nan if row.trained_s is None else row.trained_s)
         columns = self._columns
         own = zip(OWN, (row.steps_per_s, row.rollout_s, row.update_s), strict=True)
         for name, metric in (*own, *row.metrics.items()):
@@ -209,7 +211,7 @@ class Columns:
     def rewind(self, update: int) -> None:
         """Drop rows later than `update`."""
         rows = bisect_right(self._updates, update)
-        del self._updates[rows:], self._timesteps[rows:], self._t[rows:]
+        del self._updates[rows:], self._timesteps[rows:], self._t[rows:], self._trained_s[rows:]
         for column in self._columns.values():
             column.cut(rows)
         self._counts.cut(rows)
@@ -217,7 +219,7 @@ class Columns:
     def keep_last(self, rows: int) -> None:
         """Forget all but the last `rows` rows."""
         surplus = max(0, len(self) - rows)
-        del self._updates[:surplus], self._timesteps[:surplus], self._t[:surplus]
+        del self._updates[:surplus], self._timesteps[:surplus], self._t[:surplus], self._trained_s[:surplus]
         for column in self._columns.values():
             column.drop_first(surplus)
         self._counts.drop_first(surplus)
@@ -264,10 +266,28 @@ class Columns:
         first = bisect_right(self._t, since)
         return self._t[first] if first < len(self) else None
 
-    def total(self, name: str) -> float:
-        """The sum of a series, blanks left out."""
-        column = self._columns.get(name)
-        return math.fsum(value for value in column.cells if not math.isnan(value)) if column else 0.0
+    @property
+    def trained_s(self) -> float:
+        """Seconds of training until the last row; those of its phases alone where the trainer does not say it."""
+        if self._trained_s and not math.isnan(self._trained_s[-1]):
+            return self._trained_s[-1]
+        phases = (self._columns.get(name) or Column() for name in ("rollout_s", "update_s"))
+        return math.fsum(value for column in phases for value in column.cells if not math.isnan(value))
+
+    def paces(self, points: int) -> list[float | None]:
+        """Steps per second of training of the last `points` rows, with what lies between updates; those of the update
+        alone where the trainer does not say it.
+        """
+        paces = list(self.tail("steps_per_s", points))
+        first = len(self) - len(paces)
+        for row in range(first, len(self)):
+            if row == 0 and self._updates[0] > 1:
+                continue
+            done, before_s = (self._timesteps[row - 1], self._trained_s[row - 1]) if row else (0, 0.0)
+            took_s = self._trained_s[row] - before_s  # nan where one of them is not said
+            if took_s > 0.0 and paces[row - first]:
+                paces[row - first] = (self._timesteps[row] - done) / took_s
+        return paces
 
     def thin(self, names: Sequence[str], from_update: int, to_update: int | None, points: int) -> Thinned:
         """Rows `from_update..to_update` in at most `points` buckets of equally many rows (at most `MAX_POINTS`)."""

@@ -38,7 +38,6 @@ from mission_tui.fleet.views import snapshot
 
 Word = Literal["finished", "stopped", "killed", "failed", "lost"]
 
-PACE = "steps_per_s"
 Left = tuple[float | None, float | None, float | None]
 SHOWN_FINDINGS = 16
 SHOWN_METRICS = 128
@@ -195,7 +194,7 @@ def _drawn(run: RunHistory) -> ViewParts:
         series = {
             name: tuple(_brief(value) for value in metrics.columns.tail(name, POINTS)) for name in snapshot.SERIES
         }
-        parts = ViewParts(_metrics(metrics), _outcomes(metrics), series, pace_of(metrics.columns.tail(PACE, POINTS)))
+        parts = ViewParts(_metrics(metrics), _outcomes(metrics), series, pace_of(metrics.columns.paces(POINTS)))
         if (metrics.complete and not metrics.lacking) or (metrics.scan is not None and metrics.scan.whole):
             scan = metrics.scanned(goal)
             aim, span = _aim(scan, run)

@@ -211,7 +211,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
     `can` is what may be asked of it, beyond what every process can be asked. `size_bytes` are those of its files when
     they were last counted. `changes` are the newest of what was set while it trained, and what waits to be. `trained_s`
-    are seconds in rollouts and updates over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
+    are seconds of training over all attempts: what a budget in seconds (`duration_s`) counts. `again` are
     the last attempts that began by themselves; `rebooted`: the run ended because the machine was restarted. `workers`
     says how the env workers are of a run that has any. `placed` is the GPU that was chosen for its newest attempt, if
     there was a choice. `payoff` is what it brought when it last joined the others, or left them. `pausing`: it
