@@ -81,7 +81,7 @@ _DIFFERING = 3
 
 def count(value: float | None) -> str:
     """A whole number with thousands separated: `1,204`."""
-    return DASH if value is None else f"{value:,.0f}"
+    return DASH if value is None else f"{value:z,.0f}"
 
 
 def compact(value: float | None) -> str:
@@ -108,7 +108,8 @@ def percent(share: float | None) -> str:
         return DASH
     if 0 < share < 0.01:
         return "<1%"
-    return f"{100 if share >= 1 else min(99, math.floor(share * 100))}%"
+    # 0.29 * 100 is 28.999999999999996.
+    return f"{100 if share >= 1 else min(99, math.floor(share * 100 + 1e-9))}%"
 
 
 def in_unit(value: float | None, unit: str) -> str:
@@ -129,8 +130,11 @@ def size(size_bytes: float | None) -> str:
 
 
 def part_of(used: int | None, total: int | None) -> str:
-    """Bytes in use and all of them: `5.1/41G`; a dash where neither is known."""
-    return DASH if used is None and total is None else f"{size(used).removesuffix('G')}/{size(total)}"
+    """Bytes in use and all of them: `5.1/41G`, `512G/2.0T`; a dash where neither is known."""
+    if used is None and total is None:
+        return DASH
+    in_use, whole = size(used), size(total)
+    return f"{in_use.removesuffix('G') if whole.endswith('G') else in_use}/{whole}"
 
 
 def duration(seconds: float | None) -> str:
@@ -236,7 +240,7 @@ def measure(value: float | str | None) -> str:
     """Four significant digits, as tables have room for; non-finite values by name."""
     if value is None or isinstance(value, str):
         return value or DASH
-    return f"{value:.4g}"
+    return f"{value:z.4g}"
 
 
 def reading(metric: Metric | None) -> str:
@@ -251,11 +255,11 @@ def reading(metric: Metric | None) -> str:
         return f"{value:.2e}"
     if magnitude >= 999.5:
         return f"{value:,.0f}"
-    if magnitude >= 99.95 or (magnitude >= 9.95 and value == int(value)):
+    if magnitude >= 99.95 or (magnitude >= 9.995 and value == int(value)):
         return f"{value:.0f}"
-    if magnitude >= 9.95:
+    if magnitude >= 9.995:
         return f"{value:.1f}"
-    if magnitude >= 0.995:
+    if magnitude >= 0.9995:
         return f"{value:.2f}"
     if magnitude >= 0.00995:
         return f"{value:.3f}"

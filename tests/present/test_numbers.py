@@ -6,7 +6,18 @@ import math
 
 import pytest
 
-from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, percent, reading_of, size
+from mission_tui.present.numbers import (
+    DASH,
+    count,
+    duration,
+    in_unit,
+    measure,
+    part_of,
+    percent,
+    reading,
+    reading_of,
+    size,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +43,7 @@ def test_almost_done_is_not_done() -> None:
     """Percent is cut, not rounded: 99.9 % of a budget is not 100 %, and what has begun is not 0 %."""
     assert (percent(0.999), percent(1.0), percent(0.0), percent(None)) == ("99%", "100%", "0%", "-")
     assert (percent(0.004), percent(0.01), percent(math.nan)) == ("<1%", "1%", "-")
+    assert [percent(whole / 100) for whole in range(1, 101)] == [f"{whole}%" for whole in range(1, 101)]
 
 
 def test_unknown_is_a_dash_and_zero_is_zero() -> None:
@@ -71,6 +83,30 @@ def test_counts_separate_thousands() -> None:
 def test_sizes_have_the_largest_unit_that_fits(size_bytes: int | None, word: str) -> None:
     """A worker of 25 MB is not 0.0G."""
     assert size(size_bytes) == word
+
+
+def test_a_part_has_the_unit_of_the_whole_only_where_that_is_its_own() -> None:
+    """512 GiB of 2 TiB are not 512 of 2."""
+    assert part_of(512 << 30, 2 << 40) == "512G/2.0T"
+    assert (part_of(3 << 40, 4 << 40), part_of(800 << 20, 41 << 30)) == ("3.0T/4.0T", "800M/41G")
+    assert (part_of(5 << 30, 41 << 30), part_of(None, 41 << 30), part_of(None, None)) == ("5.0/41G", "-/41G", "-")
+
+
+def test_readings_have_three_digits_up_to_the_next_power() -> None:
+    """An explained variance of 0.996 is not 1.00."""
+    assert [reading(it) for it in (0.994, 0.996, 0.9996, 9.94, 9.96, 9.996)] == [
+        "0.994",
+        "0.996",
+        "1.00",
+        "9.94",
+        "9.96",
+        "10.0",
+    ]
+
+
+def test_nothing_has_no_sign() -> None:
+    """A return of -0.0 is 0."""
+    assert (measure(-0.0), reading(-0.0), count(-0.2)) == ("0", "0", "0")
 
 
 def test_what_was_measured_has_whole_units() -> None:

@@ -93,7 +93,7 @@ def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]
 
 def _pace_of(run: RunHistory, differs: tuple[str, ...]) -> ReferenceSpeed | None:
     row = run.metrics.row
-    paces = [pace for pace in run.metrics.columns.tail("steps_per_s", _ROWS) if pace is not None and pace > 0.0]
+    paces = [pace for pace in run.metrics.columns.paces(_ROWS) if pace is not None and pace > 0.0]
     if row is None or not paces:
         return None
     middle = quartiles(paces)

@@ -62,6 +62,15 @@ def test_the_same_settings_foretell_whatever_the_preset_is_called() -> None:
     assert found[0].pace.differs == ()
 
 
+def test_a_whole_run_takes_what_lies_between_updates_too() -> None:
+    """Checkpoints and records are no update, and take their time of the next run as well."""
+    run = RunHistory("id-a", "/lab/a", SPEC)
+    for at in range(1, 5):
+        run.apply(structs.replace(update(at, at), timesteps=64 * at, steps_per_s=64.0, trained_s=2.0 * at))
+    (found,) = reference_runs(SPEC, [run])
+    assert whole_run_s(SPEC, found.pace) == pytest.approx(16 * 2.0)
+
+
 def test_another_setting_of_the_same_preset_is_named() -> None:
     """The fewer differ, the better; a run of another preset with other settings says nothing."""
     near, far = of_ppo(n_steps=32), structs.replace(of_ppo(n_steps=32), env=EnvSpec(id="CartPole-v1", n_envs=8))
