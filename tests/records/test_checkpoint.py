@@ -11,18 +11,24 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import CheckpointError
+from mission_tui.fleet.events.metrics import Episodes, TrainingStarted
+from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs import checkpoint as checkpoint_module
 from mission_tui.records.runs.checkpoint import (
     Manifest,
+    best_checkpoint,
     list_checkpoints,
     newest_verified,
     prune,
     save_checkpoint,
     verify_checkpoint,
 )
+from mission_tui.records.runs.layout import RunDir
+from tests.fleet.recorded import update
 from tests.records.limits import file_size_limit
 from tests.records.saving import facts, fill_with, save
 
@@ -181,6 +187,42 @@ def test_prune_keeps_the_newest_and_the_protected(tmp_path: Path) -> None:
         save(tmp_path, timesteps)
     assert prune(tmp_path, 2, {"000000200"}) == ["000000300", "000000100"]
     assert [manifest.timesteps for manifest in list_checkpoints(tmp_path)] == [200, 400, 500]
+
+
+def test_the_luck_of_the_first_few_episodes_is_not_the_best(tmp_path: Path) -> None:
+    """The best checkpoint is of whole windows of episodes, once there was one: `prune --keep best` removes the others.
+
+    A resumed attempt has the window of its checkpoint.
+    """
+    run = RunDir(tmp_path)
+    rows = [
+        update(number, attempt=attempt, ret=mean)
+        for attempt, number, mean in ((1, 1, 90.0), (1, 2, 10.0), (1, 3, 30.0), (2, 2, 50.0), (2, 3, 20.0))
+    ]
+    log = AppendLog(run.metrics)
+    for row in rows:
+        if (row.attempt, row.update) == (2, 2):
+            log.append(lambda seq: TrainingStarted(seq, 2, 0.0, from_update=1))
+        log.append(lambda seq, row=row: structs.replace(row, seq=seq, episodes=Episodes(n=60)))
+    log.close()
+    saved = [
+        Manifest(
+            run="r",
+            attempt=row.attempt,
+            update=row.update,
+            timesteps=row.timesteps,
+            t=0.0,
+            reason="time",
+            spec_sha256="",
+            name=f"{row.attempt}-{row.update}",
+            files={},
+        )
+        for row in rows
+    ]
+    assert best_checkpoint(run, saved) == "2-2"
+    assert best_checkpoint(run, saved[:2]) == "1-2"
+    assert best_checkpoint(run, saved[:1]) == "1-1"
+    assert best_checkpoint(run, []) is None
 
 
 def test_prune_leaves_some_of_the_older_ones_over_the_whole_run(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from mission_tui.errors import CheckpointError, DamagedError
-from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.specs.spec import SPREAD_BYTES
 from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
@@ -345,18 +346,24 @@ def _remove_leftovers(checkpoints: Path) -> None:
 
 
 def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:
-    """The name of that one of `manifests`; None where no return is known of any."""
+    """The name of that one of `manifests` with the highest mean return, over a whole window of episodes where some are;
+    None where no return is known of any.
+    """
     returns = _returns(run)
     judged = [manifest for manifest in manifests if (manifest.attempt, manifest.update) in returns]
     return max(judged, key=lambda it: returns[it.attempt, it.update]).name if judged else None
 
 
-def _returns(run: RunDir) -> dict[tuple[int, int], float]:
-    """Mean returns by attempt and update."""
+def _returns(run: RunDir) -> dict[tuple[int, int], tuple[bool, float]]:
+    """By attempt and update whether a whole window of episodes had ended, and their mean return."""
     returns = {}
+    ended, ended_at = 0, dict[int, int]()
     for record in read_all(run.metrics, MetricRecord)[0]:
-        if isinstance(record, UpdateDone):
+        if isinstance(record, TrainingStarted):
+            ended = ended_at.get(record.from_update, ended)
+        elif isinstance(record, UpdateDone):
+            ended_at[record.update] = ended = ended + record.episodes.n
             value = record.metrics.get(RETURN)
             if isinstance(value, float | int) and math.isfinite(value):
-                returns[record.attempt, record.update] = float(value)
+                returns[record.attempt, record.update] = (ended >= WHOLE_WINDOW, float(value))
     return returns
