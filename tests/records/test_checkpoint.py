@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from mission_tui.errors import CheckpointError
-from mission_tui.fleet.events.metrics import Episodes, TrainingStarted
+from mission_tui.fleet.events.metrics import Episodes, TrainingStarted, UpdateDone
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs import checkpoint as checkpoint_module
@@ -189,6 +190,10 @@ def test_prune_keeps_the_newest_and_the_protected(tmp_path: Path) -> None:
     assert [manifest.timesteps for manifest in list_checkpoints(tmp_path)] == [200, 400, 500]
 
 
+def _with_episodes(row: UpdateDone, seq: int) -> UpdateDone:
+    return structs.replace(row, seq=seq, episodes=Episodes(n=60))
+
+
 def test_the_luck_of_the_first_few_episodes_is_not_the_best(tmp_path: Path) -> None:
     """The best checkpoint is of whole windows of episodes, once there was one: `prune --keep best` removes the others.
 
@@ -203,7 +208,7 @@ def test_the_luck_of_the_first_few_episodes_is_not_the_best(tmp_path: Path) -> N
     for row in rows:
         if (row.attempt, row.update) == (2, 2):
             log.append(lambda seq: TrainingStarted(seq, 2, 0.0, from_update=1))
-        log.append(lambda seq, row=row: structs.replace(row, seq=seq, episodes=Episodes(n=60)))
+        log.append(partial(_with_episodes, row))
     log.close()
     saved = [
         Manifest(
