@@ -221,6 +221,23 @@ def test_each_axis_has_round_words_within_its_reach(over: Over) -> None:
     assert len({word for _, word in ticks}) == len(ticks)
 
 
+@pytest.mark.parametrize(
+    ("over", "low", "high", "words"),
+    [
+        ("timesteps", 10_000_000, 10_100_000, ["10M", "10.05M", "10.1M"]),
+        ("timesteps", 999_000, 1_001_000, ["999k", "999.5k", "1M", "1.0005M", "1.001M"]),
+        ("timesteps", 100_000, 101_000, ["100k", "100.5k", "101k"]),
+        ("timesteps", 0, 2_000_000, ["0", "500k", "1M", "1.5M", "2M"]),
+        ("run time", 3600, 3620, ["1h00:00", "1h00:05", "1h00:10", "1h00:15", "1h00:20"]),
+        ("run time", 86_400, 90_000, ["1d00:00", "1d00:15", "1d00:30", "1d00:45", "1d01:00"]),
+        ("run time", 0, 90_000, ["0", "6h00", "12h00", "18h00", "1d00"]),
+    ],
+)
+def test_words_of_an_axis_tell_its_places_apart(over: Over, low: float, high: float, words: list[str]) -> None:
+    """Zoomed far in, 10.05M is not called 10M, as its neighbour is."""
+    assert [word for _, word in ticks_over(over, low, high, 5)] == words
+
+
 def test_run_time_leaves_out_the_night_between_two_attempts() -> None:
     """An attempt of 20 s, a pause of an hour, and another one: 30 s after its start is 50 s of run time."""
     history = structs.replace(a_history(values=(1.0, 2.0)), t=(NOW + 20.0, NOW + 3650.0))

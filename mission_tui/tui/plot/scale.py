@@ -34,6 +34,7 @@ _WORD = 7
 _FINE = 1e-4
 _LARGE = 1e6
 _MOST = sys.float_info.max
+_STEP_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 
 
@@ -267,12 +268,23 @@ def _update(place: float) -> str:
     return numbers.count(int(place))
 
 
+def _steps(place: float, step: float) -> str:
+    """As `compact`, with as many digits as tell neighbours `step` apart: `10.02M`."""
+    unit, suffix = next(((unit, suffix) for unit, suffix in _STEP_UNITS if place >= unit), (1.0, ""))
+    digits = math.ceil(math.log10(unit / step) - 1e-9)
+    if suffix and digits > 0:
+        return f"{place / unit:.{digits}f}".rstrip("0").rstrip(".") + suffix
+    return numbers.compact(place)
+
+
 def ticks_over(over: Over, low: float, high: float, most: int) -> list[tuple[float, str]]:
     """At most `most` round places from `low` to `high` of that axis, with their words."""
     if over in ("timesteps", "updates"):
         places = [place for place in steps_between(low, high, most) if place >= 0 and place == int(place)]
-        say = numbers.compact if over == "timesteps" else _update
-        return [(place, say(place)) for place in places]
+        if over == "updates":
+            return [(place, _update(place)) for place in places]
+        step = min((after - before for before, after in pairwise(places)), default=math.inf)
+        return [(place, _steps(place, step)) for place in places]
     offset = float(time.localtime(high).tm_gmtoff) if over == "clock" else 0.0
     days = 1 + int((high - low) / _NICE_S[-1] / max(1, most))
     every = next((nice for nice in _NICE_S if (high - low) / nice <= most), _NICE_S[-1] * days)
@@ -281,9 +293,19 @@ def ticks_over(over: Over, low: float, high: float, most: int) -> list[tuple[flo
     return [(place, _time(over, place, high, every)) for place in places[:most]]
 
 
+def _run_time(place: float, every: float) -> str:
+    """As `duration`, down to the unit that tells neighbours `every` seconds apart: `1h00:05`, `1d02:30`."""
+    words, whole = numbers.duration(place), round(place)
+    if whole >= 86_400 and every < 3600:
+        words += f":{whole % 3600 // 60:02d}"
+    if whole >= 3600 and every < 60:
+        words += f":{whole % 60:02d}"
+    return words
+
+
 def _time(over: Over, place: float, high: float, every: float) -> str:
     if over == "run time":
-        return numbers.duration(place) if place else "0"
+        return _run_time(place, every) if place else "0"
     if every < 60:
         return time.strftime("%H:%M:%S", time.localtime(place))
     return numbers.clock(place, high)
