@@ -244,15 +244,15 @@ def measure(value: float | str | None) -> str:
 
 
 def reading(metric: Metric | None) -> str:
-    """A metric in about three significant digits: `12.4`, `0.031`, `3e-4`, `nan`."""
+    """A metric in about three significant digits: `12.4`, `0.031`, `3e-4`, `1.23e6`, `nan`."""
     value = number(metric)
     if value is None:
         return DASH
     if not math.isfinite(value):
         return str(value)
     magnitude = abs(value)
-    if magnitude >= 1e6:
-        return f"{value:.2e}"
+    if magnitude >= 999_999.5:
+        return _short_power(f"{value:.2e}")
     if magnitude >= 999.5:
         return f"{value:,.0f}"
     if magnitude >= 99.95 or (magnitude >= 9.995 and value == int(value)):
@@ -263,7 +263,24 @@ def reading(metric: Metric | None) -> str:
         return f"{value:.2f}"
     if magnitude >= 0.00995:
         return f"{value:.3f}"
-    return "0" if value == 0 else f"{value:.1e}".replace("e-0", "e-").replace(".0e", "e")
+    return "0" if value == 0 else _short_power(f"{value:.1e}").replace(".0e", "e")
+
+
+def _short_power(words: str) -> str:
+    return words.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def reading_in(metric: Metric | None, width: int) -> str:
+    """`reading` in at most `width` cells where fewer digits bring that about: `-123k`, `-1.2e12`. One that is cut is
+    another number.
+    """
+    words, value = reading(metric), number(metric)
+    if len(words) <= width or value is None or not math.isfinite(value):
+        return words
+    sign, magnitude = "-" * (value < 0), abs(value)
+    briefer = [sign + compact(magnitude)] if 999.5 <= magnitude < 1e12 else []
+    briefer += [_short_power(f"{value:.{digits}e}") for digits in (1, 0)]
+    return next((it for it in briefer if len(it) <= width), words)
 
 
 _SHARES = (

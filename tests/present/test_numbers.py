@@ -15,6 +15,7 @@ from mission_tui.present.numbers import (
     part_of,
     percent,
     reading,
+    reading_in,
     reading_of,
     size,
 )
@@ -102,6 +103,24 @@ def test_readings_have_three_digits_up_to_the_next_power() -> None:
         "9.96",
         "10.0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (-123_456.0, ("-123,456", "-123k", "-123k")),
+        (123_456.0, ("123,456", "123,456", "123k")),
+        (-12_345.0, ("-12,345", "-12,345", "-12.3k")),
+        (-1.234e12, ("-1.23e12", "-1.2e12", "-1e12")),
+        (-1.5e6, ("-1.50e6", "-1.50e6", "-1.5M")),
+        (-0.00123, ("-1.2e-3", "-1.2e-3", "-1e-3")),
+        ("nan", ("nan", "nan", "nan")),
+        (None, ("-", "-", "-")),
+    ],
+)
+def test_a_large_reading_loses_digits_and_never_its_size(value: float | str | None, words: tuple[str, ...]) -> None:
+    """In eight, seven and six cells -123,456 is not -123,45, and 1.2e12 keeps its power."""
+    assert tuple(reading_in(value, cells) for cells in (8, 7, 6)) == words
 
 
 def test_nothing_has_no_sign() -> None:

@@ -31,7 +31,7 @@ def test_a_time_of_day_has_its_date_once_that_could_be_mistaken(utc: None) -> No
         (numbers.reading(None), "-"), (numbers.reading(12.41), "12.4"), (numbers.reading(500.0), "500"),
         (numbers.reading(0.0312), "0.031"), (numbers.reading(3e-4), "3e-4"), (numbers.reading(2.5e-4), "2.5e-4"),
         (numbers.reading("nan"), "nan"), (numbers.reading("-inf"), "-inf"), (numbers.reading(0.0), "0"),
-        (numbers.reading(1234.5), "1,234"), (numbers.reading(-3.14159), "-3.14"), (numbers.reading(1.5e9), "1.50e+09"),
+        (numbers.reading(1234.5), "1,234"), (numbers.reading(-3.14159), "-3.14"), (numbers.reading(1.5e9), "1.50e9"),
     ],
 )  # fmt: skip
 def test_a_number_is_short_and_unknown_is_a_dash(written: str, shown: str) -> None:

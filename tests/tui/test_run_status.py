@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.events.findings import FailedDuty
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.history.course import Course, GoalView, ValueAtUpdate
@@ -182,6 +183,16 @@ def test_a_policy_that_no_longer_moves_is_not_ok() -> None:
     assert run_status.badge(a_run("a", goal=None, findings=(still,))) == ("unmoved", colours.INK)
     goal = GoalView(of="return", value=475.0, source="run.goal", reached=ValueAtUpdate(480.0, 1, 1))
     assert run_status.badge(a_run("a", goal=goal, findings=(still,)))[0] == "ok ·"
+
+
+def test_returns_of_six_digits_are_whole_on_a_pane() -> None:
+    """Neither beside the chart nor at its axis a figure loses its end: -123,456 is not -123,45."""
+    deep = Course(1, (-200_000.0, -123_456.0), (-200_000.0, -123_456.0))
+    run = a_run("deep-1", course=deep, metrics={RETURN: -123_456.0}, best=ValueAtUpdate(-123_456.0, 2, 200))
+    said = "\n".join(strip.text for strip in inside(run, 80, NOW))
+    assert said.count("-123k") >= 2
+    assert "-123," not in said
+    assert "-200," not in said
 
 
 def test_information_gives_way_to_why_a_run_stands_still() -> None:

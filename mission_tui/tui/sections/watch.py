@@ -285,7 +285,7 @@ def _curve(shown: WatchView, width: int, height: int) -> list[Strip]:
     strips = [line([(title, colours.QUIET)], width)]
     for at, text in enumerate(drawn):
         label = max(known) if at == 0 else min(known) if at == len(drawn) - 1 else None
-        axis = "" if label is None else numbers.reading(label)
+        axis = "" if label is None else numbers.reading_in(label, 7)
         shade = colours.SHADES[at * len(colours.SHADES) // len(drawn)]
         strips.append(line([(f"{axis:>7} ", colours.QUIET), ("│", colours.LINE), (text, shade)], width))
     before = sum(steps <= frame.timesteps for steps in history.timesteps)

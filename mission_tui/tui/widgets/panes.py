@@ -264,7 +264,7 @@ def _progress(view: RunView, width: int) -> list[Part]:
 def _returns(view: RunView, width: int) -> list[list[Part]]:
     """The newest return and the best one, and beside them the whole run with its goal."""
     best = None if view.best is None else view.best.value
-    words = (("return", numbers.reading(view.metrics.get(RETURN))), ("best", numbers.reading(best)))
+    words = (("return", numbers.reading_in(view.metrics.get(RETURN), 7)), ("best", numbers.reading_in(best, 7)))
     leads: list[list[Part]] = [[(f"{word:<6} ", colours.QUIET), (f"{value:>7} ", colours.INK)] for word, value in words]
     columns = width - 15 - _AXIS - 1
     if view.course is None or columns < 4:
@@ -275,7 +275,7 @@ def _returns(view: RunView, width: int) -> list[list[Part]]:
     if ends is None:
         return leads
     return [
-        [*lead, (f"{numbers.reading(end):>{_AXIS}.{_AXIS}}", colours.QUIET), ("┤", colours.LINE), *parts]
+        [*lead, (f"{numbers.reading_in(end, _AXIS):>{_AXIS}.{_AXIS}}", colours.QUIET), ("┤", colours.LINE), *parts]
         for lead, end, parts in zip(leads, reversed(ends), chart, strict=True)
     ]
 

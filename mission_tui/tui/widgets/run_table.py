@@ -59,8 +59,8 @@ def _group_done(group: SeedGroup, _now: float, _width: int) -> Part:
     return numbers.percent(min(shares) if len(shares) == len(group.members) else None), colours.INK
 
 
-def _group_return(group: SeedGroup, _now: float, _width: int) -> Part:
-    return numbers.reading(group.returns.median if group.returns else None), colours.INK
+def _group_return(group: SeedGroup, _now: float, width: int) -> Part:
+    return numbers.reading_in(group.returns.median if group.returns else None, width), colours.INK
 
 
 def _group_curve(group: SeedGroup, _now: float, width: int) -> Part:
@@ -155,8 +155,8 @@ def _done(view: RunView, now: float, _width: int) -> Part:
     return numbers.percent(share_done(view)), colours.INK
 
 
-def _return(view: RunView, _now: float, _width: int) -> Part:
-    return numbers.reading(view.metrics.get("rollout/ep_rew_mean")), colours.INK
+def _return(view: RunView, _now: float, width: int) -> Part:
+    return numbers.reading_in(view.metrics.get("rollout/ep_rew_mean"), width), colours.INK
 
 
 def _spark(view: RunView, _now: float, width: int) -> Part:
