@@ -41,6 +41,12 @@ def findings_words(result: Result) -> str:
     return f"{result.open_findings}/{number} open"
 
 
+def best_word(metric: str) -> str:
+    """What the highest value of `metric` is called: of a loss or a KL the greatest is not the best."""
+    better = metric.endswith(("ep_rew_mean", "mean_reward", "success_rate"))
+    return "best" if better else "greatest"
+
+
 def has_seeds(found: Comparison) -> bool:
     """Whether a median over seeds says more than the mean: where every setting has one run they are its value."""
     return any(len(cohort.runs) > 1 for cohort in found.cohorts)

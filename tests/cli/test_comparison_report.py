@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from msgspec import structs
 from msgspec.structs import replace
 
+from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.tables.comparison_report import write_report
 from mission_tui.fleet.compare import compare, trace_of
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord
@@ -30,6 +31,20 @@ def test_curves_have_seed_and_settings(tmp_path: Path) -> None:
     found = {(row["curve"], row["seed"], row["ppo.gamma"]) for row in cells}
     assert {("g0.9-s1", "1", "0.9"), ("g0.99-s2", "2", "0.99")} <= found
     assert {(seed, gamma) for _, seed, gamma in found if not seed} == {("", "0.9"), ("", "0.99")}
+
+
+def test_the_greatest_loss_is_not_called_the_best() -> None:
+    """Of a metric of which more is not better the tables say `greatest`; of returns `best`."""
+    for metric, word in ((RETURN, "best"), ("train/value_loss", "greatest")):
+        records: list[MetricRecord] = [update(n, ret=1.0 * n, value_loss=2.0 / n) for n in (1, 2)]
+        sides = [
+            side(f"{gamma}-{seed}", records, spec_of(seed, gamma=gamma), metric=metric)
+            for gamma in (0.9, 0.99)
+            for seed in (1, 2, 3)
+        ]
+        (_, results), (_, groups), *_ = comparison_tables(compare(sides, metric))
+        assert results.columns[6] == word
+        assert word in {cells[1] for cells in groups.rows}
 
 
 def test_hostile_words_are_text_in_every_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import Styled, write
-from mission_tui.present.comparisons import contrast_word, findings_words, has_seeds, probability, standing
+from mission_tui.present.comparisons import best_word, contrast_word, findings_words, has_seeds, probability, standing
 from mission_tui.present.numbers import DASH, count, duration, measure, seeds, size
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _results(found: Comparison) -> Table:
         "state",
         "timesteps",
         "trained",
-        "best",
+        best_word(found.metric),
         "at",
         "final",
         "area",
@@ -109,6 +109,7 @@ def _groups(found: Comparison) -> Table:
     words = {"threshold_timesteps": f"timesteps to {measure(found.threshold)}"}
     words["peak_rss_bytes"] = "memory"
     words["threshold_s"] = f"time to {measure(found.threshold)}"
+    words["best"] = best_word(found.metric)
     for cohort in found.cohorts:
         for name, spread in cohort.spreads.items():
             say = _UNITS.get(name, measure)
@@ -155,7 +156,8 @@ def _contrasts(found: Comparison) -> Table:
     table = Table(("runs", "measure", "difference", "95 % interval", "verdict"), frozenset({"difference"}))
     for it in found.contrasts:
         ends = " to ".join(measure(end) for end in it.interval)
-        table.add(it.group, it.measure, measure(it.difference), ends, contrast_word(it))
+        named = best_word(found.metric) if it.measure == "best" else it.measure
+        table.add(it.group, named, measure(it.difference), ends, contrast_word(it))
     return table
 
 
