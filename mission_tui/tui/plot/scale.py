@@ -268,6 +268,12 @@ def _update(place: float) -> str:
     return numbers.count(int(place))
 
 
+def _roundness(place: float) -> float:
+    """The greatest power of ten that the whole number `place` is a multiple of."""
+    words = f"{place:.0f}"
+    return 10.0 ** (len(words) - len(words.rstrip("0"))) if place else 1.0
+
+
 def _steps(place: float, step: float) -> str:
     """As `compact`, with as many digits as tell neighbours `step` apart: `10.02M`."""
     unit, suffix = next(((unit, suffix) for unit, suffix in _STEP_UNITS if place >= unit), (1.0, ""))
@@ -283,8 +289,8 @@ def ticks_over(over: Over, low: float, high: float, most: int) -> list[tuple[flo
         places = [place for place in steps_between(low, high, most) if place >= 0 and place == int(place)]
         if over == "updates":
             return [(place, _update(place)) for place in places]
-        step = min((after - before for before, after in pairwise(places)), default=math.inf)
-        return [(place, _steps(place, step)) for place in places]
+        step = min((after - before for before, after in pairwise(places)), default=0.0)
+        return [(place, _steps(place, step or _roundness(place))) for place in places]
     offset = float(time.localtime(high).tm_gmtoff) if over == "clock" else 0.0
     days = 1 + int((high - low) / _NICE_S[-1] / max(1, most))
     every = next((nice for nice in _NICE_S if (high - low) / nice <= most), _NICE_S[-1] * days)
