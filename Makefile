@@ -133,7 +133,7 @@ calibration: $(INSTALLED)  ## how often intervals and verdicts of `compare` are 
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.calibration
 
 # STEPS=100000000 is the source's length; with a card DEVICE=cuda AT_ONCE=9 trains so many side by side.
-large-batch: $(INSTALLED)  ## source 004's story on MissionGym, three seeds; writes docs/large-batch.md
+large-batch: $(INSTALLED)  ## what rollouts eight times as large do on MissionGym, three seeds; writes docs/large-batch.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.large_batch --json benchmarks/results/large_batch.json \
 	  --page docs/large-batch.md --seconds $(or $(SECONDS),inf) $(if $(STEPS),--steps $(STEPS)) \
 	  --device $(or $(DEVICE),cpu) --at-once $(or $(AT_ONCE),1)

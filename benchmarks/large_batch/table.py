@@ -19,8 +19,9 @@ HEAD = (
     "| won at the end | steps/s |\n|---|---|---|---|---|---|---|---|---|---|---|"
 )
 PREFACE = """\
-Written by `make large-batch`; not by hand. Source 004 saw training degrade when it went from 256 to 2,048 environments,
-and fixed that by scaling minibatches and epochs and lowering the learning rate. This is the same on our own task:
+Written by `make large-batch`; not by hand. [Source 004](sources.md) saw training degrade when it went from 256 to 2,048
+environments, and fixed that by scaling minibatches and epochs and lowering the learning rate. This is the same on our
+own task:
 {steps:,} steps each, {seeds} seeds."""
 METHOD = """\
 Every training is a supervised run of `swarm` on MissionGym's `standard` mission with the words of its row; the rollout
