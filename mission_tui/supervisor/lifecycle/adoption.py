@@ -204,7 +204,7 @@ class Shelving:
 
     def _is_due(self, run_id: str, now: float) -> bool:
         core = self._core
-        held = run_id in core.live or run_id in core.unwritten
+        held = run_id in core.live or run_id in core.unwritten or task_about(run_id) is not None
         used = max(times.get(run_id, float("-inf")) for times in (core.fetched, core.launched))
         return not held and now - used > QUIET_S and self._unfit.get(run_id) != core.store.run(run_id).journal.seq
 

@@ -30,6 +30,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.lifecycle import adoption
 from mission_tui.supervisor.lifecycle.adoption import QUIET_S, glimpse_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs import registry, run_on_disk
@@ -268,4 +269,16 @@ def test_what_the_disk_has_not_taken_stays_in_memory(sim: SimulatedLab, monkeypa
         sim.sleep(2 * QUIET_S)
         assert run in sim.core.unwritten
         assert run not in sim.core.waiting
+    put_away(sim, run)
+
+
+@pytest.mark.usefixtures("shown")
+def test_what_a_short_process_works_with_stays_in_memory(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An evaluation of very many episodes may take an hour, and writes down then what came of it."""
+    run, other, _ = over(sim, 3)
+    monkeypatch.setattr(adoption, "task_about", lambda run_id: "evaluate" if run_id == run else None)
+    put_away(sim, other)
+    sim.sleep(2 * QUIET_S)
+    assert run not in sim.core.waiting
+    monkeypatch.setattr(adoption, "task_about", lambda run_id: None)
     put_away(sim, run)
