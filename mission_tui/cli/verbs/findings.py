@@ -13,7 +13,7 @@ import click
 
 from mission_tui.cli.options import json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import print_error, write
+from mission_tui.cli.terminal_output import RowsProgress, print_error, write
 from mission_tui.errors import DamagedError, MissionError, UsageError
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     history = RunHistory(run.id, str(run.path), None)
     for event in events:
         history.apply(event)
-    found = replay(specs, records, events, _died(run))
+    progress = RowsProgress(f"judging {history.journal.name or run.id}", len(records))
+    found = replay(specs, records, events, _died(run), progress.passing)
     return tuple(structs.replace(finding, state=history.journal.finding_state(finding)) for finding in found)
 
 
