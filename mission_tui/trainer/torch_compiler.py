@@ -115,6 +115,11 @@ def keep_cache_private() -> None:
         folder.mkdir(mode=0o700)
     facts = folder.lstat()
     ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & stat.S_IWOTH
+    if not ours:
+        import torch._inductor.config
+
+        # Headers that were compiled beforehand lie in that folder whatever the variable says.
+        torch._inductor.config.cpp_cache_precompile_headers = False
     os.environ[_CACHE_DIR] = str(folder) if ours else tempfile.mkdtemp(prefix="mission-tui-compiled-")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch as th
 from stable_baselines3.common.policies import ActorCriticPolicy
+from torch._inductor import config as inductor
 from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 
 from mission_tui.errors import PresetError
@@ -171,7 +172,9 @@ def test_what_torch_compiled_is_loaded_from_no_folder_of_others(
         case "somebody's":
             usual.mkdir()
             monkeypatch.setattr(os, "getuid", lambda: 4711)
-    keep_cache_private()
+    with inductor.patch(cpp_cache_precompile_headers=True):
+        keep_cache_private()
+        assert inductor.cpp_cache_precompile_headers is (taken == "")
     chosen = Path(cache_dir())
     assert (chosen == usual) is (taken == "")
     assert chosen.stat().st_mode & 0o777 == 0o700
