@@ -106,21 +106,23 @@ def keep_cache_private() -> None:
 
     Its own (2.13) is one of `/tmp` whose name anybody can foretell, and it takes one that is there, whoever made it.
     """
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+    from torch._inductor.runtime import cache_dir_utils
 
-    folder = Path(default_cache_dir()).absolute()
+    folder = Path(cache_dir_utils.default_cache_dir()).absolute()
     if os.environ.get(_CACHE_DIR, str(folder)) != str(folder):
         return  # the person's own word, or ours of before
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     facts = folder.lstat()
     ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & stat.S_IWOTH
+    os.environ[_CACHE_DIR] = private = str(folder) if ours else tempfile.mkdtemp(prefix="mission-tui-compiled-")
     if not ours:
-        import torch._inductor.config
+        # Headers that were compiled beforehand lie in torch's own folder whatever the variable says.
+        import torch._inductor.codecache as loaded
 
-        # Headers that were compiled beforehand lie in that folder whatever the variable says.
-        torch._inductor.config.cpp_cache_precompile_headers = False
-    os.environ[_CACHE_DIR] = str(folder) if ours else tempfile.mkdtemp(prefix="mission-tui-compiled-")
+        cache_dir_utils.default_cache_dir = loaded.default_cache_dir = lambda: private
+        loaded._HEADER_DIR = f"{private}/precompiled_headers"
+        loaded._HEADER_LOCK_DIR = f"{private}/precompiled_headers/locks"
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import torch as th
 from stable_baselines3.common.policies import ActorCriticPolicy
-from torch._inductor import config as inductor
+from torch._inductor import codecache
+from torch._inductor.runtime import cache_dir_utils
 from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 
 from mission_tui.errors import PresetError
@@ -172,12 +173,17 @@ def test_what_torch_compiled_is_loaded_from_no_folder_of_others(
         case "somebody's":
             usual.mkdir()
             monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with inductor.patch(cpp_cache_precompile_headers=True):
-        keep_cache_private()
-        assert inductor.cpp_cache_precompile_headers is (taken == "")
+    for module in (cache_dir_utils, codecache):
+        monkeypatch.setattr(module, "default_cache_dir", default_cache_dir)
+    for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR"):
+        monkeypatch.setattr(codecache, name, str(usual / name))
+    keep_cache_private()
     chosen = Path(cache_dir())
+    assert Path(codecache._HEADER_LOCK_DIR).is_relative_to(chosen)
+    assert Path(codecache._HEADER_DIR).is_relative_to(chosen)
     assert (chosen == usual) is (taken == "")
     assert chosen.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "getuid", os.geteuid)
     keep_cache_private()
     assert cache_dir() == str(chosen)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "mine"))
