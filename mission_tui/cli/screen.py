@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.hosts import Host
     from mission_tui.tui.entry import SessionResult
+    from mission_tui.tui.state.fleet_view_state import FleetViewState
     from mission_tui.tui.state.presets import PresetChoice
 
 
@@ -68,6 +69,7 @@ def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[
     if hosts is not None:
         return _show_hosts(session, hosts).exit_code
     result = _show(session, "" if replay_t is not None else _greeting(session), replay_t)
+    before_replay: FleetViewState | None = None
     while result.next_root is not None:
         elsewhere = session._replace(root=Path(result.next_root), received=False)
         stays = elsewhere.root == session.root
@@ -78,7 +80,13 @@ def open_screen(session: Session, replay_t: float | None = None, hosts: Mapping[
             session = elsewhere
         except UsageError as error:
             greeting = str(error)
-        result = _show(session, greeting, result.replay_t)
+        view_state = result.view_state if stays else None
+        if stays and result.replay_t is None:
+            # A replay knows no run that came later: the way back leads to what was chosen and marked before it.
+            view_state, before_replay = before_replay or view_state, None
+        else:
+            before_replay = view_state
+        result = _show(session, greeting, result.replay_t, view_state and view_state.for_another_screen())
     return result.exit_code
 
 
@@ -106,13 +114,15 @@ def _greeting(session: Session) -> str:
     return ""
 
 
-def _show(session: Session, greeting: str, replay_t: float | None = None) -> SessionResult:
+def _show(
+    session: Session, greeting: str, replay_t: float | None = None, view_state: FleetViewState | None = None
+) -> SessionResult:
     from mission_tui.cli.presets import save_preset
     from mission_tui.tui.entry import replay, run
 
     habits = PreferencesFile.of(session.environ)
     if replay_t is not None:
-        return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write)
+        return replay(session.root, replay_t, lambda: _choices(session), habits.read(), habits.write, view_state)
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours and not session.received)
     # Who looks by `serve` is not who left it: "while you were away" and the look of the screen stay the owner's.
     is_guest = SERVED in session.environ
@@ -129,6 +139,7 @@ def _show(session: Session, greeting: str, replay_t: float | None = None) -> Ses
         habits=habits.read(),
         keep=(lambda _changes: None) if is_guest else habits.write,
         elsewhere=lambda: _elsewhere(session),
+        view_state=view_state,
     )
 
 

@@ -69,6 +69,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         readonly: bool = False,
         last_seen_t: float | None = None,
         greeting: str = "",
+        view_state: FleetViewState | None = None,
         preferences: Preferences = _NONE_YET,
         save_preset: SavePreset = save_nothing,
         elsewhere: Callable[[], Sequence[str]] = tuple,
@@ -97,7 +98,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         )
         self._flow = Flow(self, clock)
         self.arrivals = SnapshotArrivals(self, self.app_context, self._flow, last_seen_t)
-        self.view_state = FleetViewState.found(preferences.panes, preferences.sort)
+        self.view_state = view_state or FleetViewState.found(preferences.panes, preferences.sort)
         self._client = client
         self.next_root: str | None = None
         self.next_replay_t: float | None = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.hosts import Host
     from mission_tui.tui.client import FleetClient
+    from mission_tui.tui.state.fleet_view_state import FleetViewState
 
 _FPS, _FPS_OVER_SSH = "240", "60"
 """What a key changes waits for up to two frames when a picture was drawn just before (Textual 8.2.8 leaves one out
@@ -34,7 +35,7 @@ class SessionResult(Struct, frozen=True):
     """How the screen was left. `last_seen_t` (unix s) is up to when the fleet was seen.
 
     `next_root` is the runs root that the person wants to see now, as it was at `replay_t` (unix s) if that is given;
-    None when they are done.
+    None when they are done. `view_state` is what was chosen and marked on the list.
     """
 
     exit_code: int
@@ -42,6 +43,7 @@ class SessionResult(Struct, frozen=True):
     live: int
     next_root: str | None = None
     replay_t: float | None = None
+    view_state: FleetViewState | None = None
 
 
 def replay(
@@ -50,9 +52,19 @@ def replay(
     presets: LoadPresets,
     habits: Mapping[str, object] = _NONE_YET,
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
+    view_state: FleetViewState | None = None,
 ) -> SessionResult:
     """Show the runs root as it was at unix time `moment`, from its files, until the person leaves. Raises as `run`."""
-    return run(root, presets, lambda _name, _words: [], readonly=True, replay_t=moment, habits=habits, keep=keep)
+    return run(
+        root,
+        presets,
+        lambda _name, _words: [],
+        readonly=True,
+        replay_t=moment,
+        habits=habits,
+        keep=keep,
+        view_state=view_state,
+    )
 
 
 def run(
@@ -70,6 +82,7 @@ def run(
     keep: Callable[[Mapping[str, object]], None] = lambda _changes: None,
     elsewhere: Callable[[], Sequence[str]] = tuple,
     hosts: Mapping[str, Host | None] | None = None,
+    view_state: FleetViewState | None = None,
 ) -> SessionResult:
     """Show the screen of the runs root, with `greeting` on it, until the person leaves; then say how many runs go on.
 
@@ -79,7 +92,7 @@ def run(
     `remember` is called now and then, and at the end, with the time (unix s) up to which the fleet was seen; `keep`
     with changed settings of the look by name, None for a default. Both may block. `habits` is the stored table of such
     settings; values in it that make no sense are ignored. `elsewhere` is called once, after the first picture, and says
-    in sentences what ended at other runs roots.
+    in sentences what ended at other runs roots. `view_state` is what an earlier screen of it was left at.
 
     Raises `UsageError` when there is no terminal that could show it.
     """
@@ -110,6 +123,7 @@ def run(
             last_seen_t=last_seen_t,
             remember=remember,
             greeting=greeting,
+            view_state=view_state,
             save_preset=save_preset,
             habits=habits,
             keep=keep,

@@ -23,6 +23,7 @@ from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient
 from mission_tui.tui.entry import SessionResult
+from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.preferences import Keep, Preferences, UnsavedPreferences, keep_nothing, preferences_in
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset
 from mission_tui.tui.textual_fixes.hangup import watch_signals, watched_terminal
@@ -55,6 +56,7 @@ def show(
     last_seen_t: float | None,
     remember: Callable[[float], None],
     greeting: str,
+    view_state: FleetViewState | None,
     save_preset: SavePreset,
     habits: Mapping[str, object],
     keep: Keep,
@@ -71,6 +73,7 @@ def show(
             readonly=readonly,
             last_seen_t=last_seen_t,
             greeting=greeting,
+            view_state=view_state,
             save_preset=save_preset,
             preferences=preferences_in(habits),
             elsewhere=elsewhere,
@@ -202,7 +205,8 @@ async def play(
             watch.cancel()
         await client.close()
     unsaved.save(chosen(app))
-    return SessionResult(code or 0, app.arrivals.last_seen_t, app.arrivals.live, app.next_root, app.next_replay_t)
+    seen_t, left_as = app.arrivals.last_seen_t, app.view_state.for_another_screen()
+    return SessionResult(code or 0, seen_t, app.arrivals.live, app.next_root, app.next_replay_t, left_as)
 
 
 async def _remember(app: MissionApp, remember: Callable[[float], None]) -> None:

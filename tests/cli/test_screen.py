@@ -7,10 +7,15 @@ import pty
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from mission_tui.cli import screen
 from mission_tui.cli.screen import PreferencesFile
+from mission_tui.cli.session import Session
+from mission_tui.tui.entry import SessionResult
+from mission_tui.tui.state.fleet_view_state import FleetViewState
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell
 
@@ -48,6 +53,32 @@ def test_a_screen_that_changes_nothing_has_no_verbs(shell: Shell) -> None:
     done = shell("--readonly", "stop", "--all")
     assert done.returncode == 2
     assert "--readonly" in done.stderr
+
+
+def test_the_way_back_from_a_replay_leads_to_the_choice_before_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A replay lists no run that came later, so its own choice may be a neighbour; another runs root has its own."""
+    left_at = [
+        SessionResult(0, None, 0, str(tmp_path), 5.0, FleetViewState(chosen="live", marked={"live", "other"})),
+        SessionResult(0, None, 0, str(tmp_path), None, FleetViewState(chosen="older")),
+        SessionResult(0, None, 0, str(tmp_path / "elsewhere"), None, FleetViewState(chosen="live")),
+        SessionResult(0, None, 0),
+    ]
+    begun: list[FleetViewState | None] = []
+
+    def show(
+        session: Session, greeting: str, replay_t: float | None = None, view_state: FleetViewState | None = None
+    ) -> SessionResult:
+        begun.append(view_state)
+        return left_at[len(begun) - 1]
+
+    monkeypatch.setattr(screen, "_show", show)
+    monkeypatch.setattr(screen, "can_draw", lambda _environ: True)
+    monkeypatch.setenv("MISSION_TUI_RUNS", str(tmp_path))
+    screen.open_screen(Session.begin(None))
+    chosen = [state and (state.chosen, state.marked) for state in begun]
+    assert chosen == [None, ("live", {"live", "other"}), ("live", {"live", "other"}), None]
 
 
 @pytest.mark.slow

@@ -135,6 +135,18 @@ async def test_h_leads_there_and_back() -> None:
         assert (stage.app.next_root, stage.app.next_replay_t) == (a_fleet().runs_root, None)
 
 
+async def test_the_next_screen_goes_on_with_what_was_chosen_and_marked() -> None:
+    """A key that acts at once acts there on the run that it would have acted on before."""
+    async with staged() as stage:
+        await stage.press("down", "space", "down")
+        left_as = stage.app.view_state
+        chosen, marked = left_as.chosen, set(left_as.marked)
+    assert marked
+    async with staged(view_state=left_as.for_another_screen()) as stage:
+        assert (stage.app.view_state.chosen, stage.app.view_state.marked) == (chosen, marked)
+        await stage.shows("1 marked")
+
+
 async def test_keys_that_act_say_that_this_is_the_past() -> None:
     """And how one comes to where they do."""
     async with replaying() as stage:

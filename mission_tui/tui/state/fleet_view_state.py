@@ -44,6 +44,19 @@ class FleetViewState(Struct):
         """As it was left; an order that there is no more is that of age."""
         return cls(panes=panes, sort=sort if sort in SORTS else SORTS[0])
 
+    def for_another_screen(self) -> FleetViewState:
+        """The same choice, marks and arrangement for a further screen of this runs root."""
+        return FleetViewState(
+            chosen=self.chosen,
+            marked=set(self.marked),
+            pattern=self.pattern,
+            sort=self.sort,
+            panes=self.panes,
+            tab=self.tab,
+            opened=set(self.opened),
+            folded=set(self.folded),
+        )
+
     @property
     def sorts(self) -> tuple[str, ...]:
         """What the list can be sorted by now."""
