@@ -78,8 +78,8 @@ def progress_words(result: SearchResult) -> str:
 
 
 def value_word(value: float | None) -> str:
-    """Four digits."""
-    return DASH if value is None else f"{value:,.4g}"
+    """Four digits, and all of a whole number below a million."""
+    return DASH if value is None else f"{value:,.0f}" if 9_999.5 <= abs(value) < 999_999.5 else f"{value:,.4g}"
 
 
 def state_word(trial: SearchTrial) -> str:

@@ -237,10 +237,12 @@ def group_words(middle: Quartiles | None, runs: int, live: int) -> str:
 
 
 def measure(value: float | str | None) -> str:
-    """Four significant digits, as tables have room for; non-finite values by name."""
+    """Four significant digits, as tables have room for, and all of a whole number below a million: `12,345`;
+    non-finite values by name.
+    """
     if value is None or isinstance(value, str):
         return value or DASH
-    return f"{value:z.4g}"
+    return f"{value:,.0f}" if 9_999.5 <= abs(value) < 999_999.5 else f"{value:z.4g}"
 
 
 def reading(metric: Metric | None) -> str:

@@ -52,6 +52,12 @@ def test_unknown_is_a_dash_and_zero_is_zero() -> None:
     assert (count(None), count(0), size(None), size(0)) == ("-", "0", "-", "0B")
 
 
+def test_measures_of_five_and_six_digits_are_whole_numbers_as_on_the_screen() -> None:
+    """A power of ten is nothing to compare by eye; rounding takes none of them over a border."""
+    found = [measure(value) for value in (9999.4, 9999.5, 12345.6, -999999.4, 999999.6)]
+    assert found == ["9999", "10,000", "12,346", "-999,999", "1e+06"]
+
+
 def test_measures_keep_four_digits_and_name_what_is_not_finite() -> None:
     """Returns are short, and a NaN says so."""
     assert (measure(1234.567), measure(-0.000123456), measure("nan"), measure(None)) == (
