@@ -19,7 +19,7 @@ from benchmarks.health.train import Tamper, record_training
 from mission_tui.fleet.events.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 
-TIMINGS = ("t", "rollout_s", "update_s", "env_s", "steps_per_s")
+TIMINGS = ("t", "trained_s", "rollout_s", "update_s", "env_s", "steps_per_s")
 
 
 def recorded(tamper: Tamper, updates: int = 6) -> Trace:
