@@ -15,8 +15,8 @@ from pathlib import Path
 __all__ = ["TRACED", "Disk", "calls"]
 
 TRACED = (
-    "openat", "write", "writev", "sendfile", "fsync", "fdatasync", "ftruncate", "rename", "renameat2", "mkdir",
-    "unlink", "unlinkat", "rmdir",
+    "openat", "write", "writev", "sendfile", "fsync", "fdatasync", "ftruncate", "rename", "renameat", "renameat2",
+    "mkdir", "unlink", "unlinkat", "rmdir",
 )  # fmt: skip
 CALL = re.compile(r"^(\w+)\((.*)\) += (\d+)(?:<.*>)?$")
 ARGUMENT = re.compile(r'(?:AT_FDCWD|\d+)<([^>]*)>|"([^"]*)"|([^,\s"<>]+)')
@@ -73,6 +73,8 @@ class Disk:
                 self._sync(arguments[0])
             case "rename":
                 self._change("rename", arguments[0], arguments[1])
+            case "renameat":
+                self._change("rename", self._path(arguments[:2]), self._path(arguments[2:]))
             case "renameat2":
                 self._change("exchange", arguments[1], arguments[3])
             case "unlink" | "rmdir":

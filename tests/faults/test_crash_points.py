@@ -19,7 +19,8 @@ def places(*scenes: str) -> list[int]:
     return [
         index
         for index, (scene, syscall) in enumerate(crash_points.PLACES)
-        if scene in scenes and syscall in ("write", "fsync", "fdatasync", "rename", "renameat2", "mkdir", "unlinkat")
+        if scene in scenes
+        and syscall in ("write", "fsync", "fdatasync", "rename", "renameat", "renameat2", "mkdir", "unlinkat")
     ]
 
 

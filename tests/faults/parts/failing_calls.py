@@ -18,7 +18,7 @@ ERRORS = {
     "EIO": SYSCALLS,
     "ENOSPC": ("write", "fsync", "fdatasync", "rename", "mkdir", "openat", "close"),
     "EMFILE": ("openat",),
-    "EROFS": ("rename", "unlink", "unlinkat", "mkdir", "openat"),
+    "EROFS": ("rename", "renameat", "unlink", "unlinkat", "mkdir", "openat"),
     # Only once: Python repeats a call that was interrupted, and would for ever.
     "EINTR": ("write", "fsync", "fdatasync", "openat"),
 }
