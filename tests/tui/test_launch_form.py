@@ -484,6 +484,17 @@ async def test_a_whole_name_chooses_the_preset_of_that_name() -> None:
         await stage.shows("Enter takes demo  Ctrl-S starts it as below  search: demo")
 
 
+async def test_presets_that_are_read_while_the_form_is_made_are_in_it() -> None:
+    """It is made with none, and they are there when it is shown: nothing else would list them any more."""
+    async with staged() as stage:
+        context = stage.app.app_context
+        read, context.presets = context.presets, ()
+        form = LaunchForm(context)
+        context.presets = read
+        await stage.app.push_screen(form)
+        await stage.shows(">demo")
+
+
 async def test_before_the_presets_are_read_the_form_says_so() -> None:
     """And lists them once they are there; that there are none would be wrong."""
     async with staged() as stage:

@@ -124,6 +124,8 @@ class LaunchForm(Sheet[DraftedLaunch]):
         self._check()
         if not self._app_context.presets:
             self._app_context.start(self._await_presets())
+        elif not self._presets:
+            self._list_presets(self._chosen)  # they were read while the form was made
 
     async def _await_presets(self) -> None:
         """The form may be open before they have been read."""
