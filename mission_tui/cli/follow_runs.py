@@ -123,9 +123,11 @@ def until_answered(session: Session, runs: Sequence[str]) -> tuple[RunView, ...]
     """Those of `runs` (ids) that an engine carries out, once it has taken them or not, or after `ANSWER_S` seconds."""
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
+    if not runs:
+        return ()
     until = time.monotonic() + ANSWER_S
     with session.connect() as connection:
-        views = tuple(view for run in runs if (view := view_of(connection, run)).launcher != LAUNCHERS[0])
+        views = tuple(view for view in views_of(connection, runs) if view.launcher != LAUNCHERS[0])
     if all(map(_is_answered, views)):
         return views
     for snapshot in snapshots(session):

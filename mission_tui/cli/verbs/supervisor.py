@@ -341,7 +341,6 @@ def _run(session: Session, words: tuple[str, ...]) -> subprocess.CompletedProces
 
 
 def _supervisor_pid(session: Session) -> int | None:
-
     try:
         with session.connect(start=False) as connection:
             return connection.welcome.pid

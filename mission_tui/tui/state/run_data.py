@@ -3,7 +3,8 @@
 Only what the screen shows is requested, never twice at once, and again only when it may have changed.
 
 Of a long run that ended before the supervisor began, a snapshot has the newest rows alone; what `EndedCourses`
-requests goes into the supervisor's own view of the run, and so comes with the next snapshot.
+requests goes into the supervisor's own view of the run, and so comes with the next snapshot. How the runs of a sweep
+compare is what `SweepResults` requests.
 """
 
 from __future__ import annotations
