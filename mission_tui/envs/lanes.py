@@ -11,11 +11,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import NDArray
 
 from mission_tui.envs.masks import MASKS
 from mission_tui.envs.shared_memory import ActionForm, SharedArrays
-from mission_tui.envs.state import can_save_state, restore_env_state, save_env_state
+from mission_tui.envs.state import CHECKS_DONE, can_save_state, restore_env_state, save_env_state
 from mission_tui.forks import FORKED, leave_fork
 
 FINAL = "terminal_observation"
@@ -53,6 +54,7 @@ class Lanes:
         self._masks, self._masking = arrays.masks[self._rows], dict[int, Callable[[], Any]]()
         self._actions: NDArray[Any] = np.empty(0)
         self._envs: list[gymnasium.Env[Any, Any]] = []
+        self._checking = set(range(len(numbers)))
 
     def make(self, make: Callable[[], gymnasium.Env[Any, Any]]) -> None:
         """Make the environments, one by one."""
@@ -91,6 +93,8 @@ class Lanes:
                 observation, reset_info = env.reset()
                 if forked:
                     leave_fork()
+                if lane in self._checking and skip_finished_checks(env):
+                    self._checking.remove(lane)
                 lane_steps.append((first + lane, info, reset_info))
             elif info and self._all_infos:
                 info["TimeLimit.truncated"] = False
@@ -157,6 +161,32 @@ class Lanes:
         leave_fork()
         self._observe(lane, observation)
         return info
+
+
+def skip_finished_checks(env: Env) -> bool:
+    """Let steps go past those of Gymnasium's own wrappers in `env` that have nothing left to check; whether all have.
+
+    `OrderEnforcing` asks for a first reset and `PassiveEnvChecker` looks at the first calls. From then on both hand on
+    every step as it is, which takes 5 % of a cheap one. All else (reset, render, attributes) goes through them as ever.
+    """
+    finished = True
+    while isinstance(env, gymnasium.Wrapper):
+        behind: Env = env
+        while isinstance(behind, OrderEnforcing | PassiveEnvChecker) and _only_hands_on(behind):
+            behind = behind.env
+        if behind is not env:
+            env.step = behind.step  # type: ignore[method-assign]
+        elif isinstance(env, OrderEnforcing | PassiveEnvChecker):
+            finished = False
+        env = env.env
+    return finished
+
+
+def _only_hands_on(wrapper: OrderEnforcing[Any, Any] | PassiveEnvChecker[Any, Any]) -> bool:
+    # A class of its own may do more in a step, and another release of Gymnasium may note what was checked otherwise.
+    if type(wrapper) is OrderEnforcing:
+        return getattr(wrapper, "_has_reset", False) is True
+    return type(wrapper) is PassiveEnvChecker and all(getattr(wrapper, name, False) is True for name in CHECKS_DONE)
 
 
 def _method(env: Env, name: str, arguments: Any, named: dict[str, Any]) -> Any:

@@ -65,7 +65,8 @@ _WRAPPERS: dict[str, tuple[str, ...]] = {
 }
 _WRAPPERS_OF = ("gymnasium.wrappers.", "stable_baselines3.common.monitor", "mission_tui.envs.")
 """Where those wrappers come from: another of the same name carries nobody knows what."""
-_CHECKS_DONE = ("checked_reset", "checked_step", "checked_data_reuse")
+CHECKS_DONE = ("checked_reset", "checked_step", "checked_data_reuse")
+"""What `PassiveEnvChecker` notes: all true, and it looks at nothing any more."""
 
 
 def can_save_state(env: Any) -> bool:
@@ -134,7 +135,7 @@ def restore_env_state(env: Any, state: State) -> None:
         for name in _WRAPPERS[entry["class"]]:
             setattr(wrapper, name, _plain(entry[name]))
         # The checker compares consecutive calls by identity, which no saved state can carry on.
-        for name in _CHECKS_DONE if entry["class"] == "PassiveEnvChecker" else ():
+        for name in CHECKS_DONE if entry["class"] == "PassiveEnvChecker" else ():
             setattr(wrapper, name, True)
 
 

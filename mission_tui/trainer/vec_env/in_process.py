@@ -25,12 +25,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs import StatefulEnv, can_save_state, restore_env_state, save_env_state
+from mission_tui.envs.lanes import skip_finished_checks
 from mission_tui.envs.masks import MASKS
 from mission_tui.errors import CheckpointError, raised_by
 from mission_tui.forks import leave_fork
 from mission_tui.trainer.failures import EnvError
 
 _FINALS = ("final_info", "final_obs")
+_UNCHANGING = frozenset((bool, int, float, str, type(None)))
 
 
 class InlineVecEnv(DummyVecEnv):
@@ -39,6 +41,7 @@ class InlineVecEnv(DummyVecEnv):
     def __init__(self, env_fns: list[Callable[[], gymnasium.Env[Any, Any]]]) -> None:
         super().__init__(env_fns)
         self._lanes = range(self.num_envs)
+        self._checking = set(self._lanes)
         self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -53,8 +56,10 @@ class InlineVecEnv(DummyVecEnv):
                 dones[lane] = ended = terminated or truncated
                 if ended:
                     cut = truncated and not terminated
-                    info = deepcopy({**info, "TimeLimit.truncated": cut, "terminal_observation": observation})
+                    info = _final({**info, "TimeLimit.truncated": cut, "terminal_observation": observation})
                     observation, self.reset_infos[lane] = env.reset()
+                    if lane in self._checking and skip_finished_checks(env):
+                        self._checking.remove(lane)
                 else:
                     info = {**info, "TimeLimit.truncated": False}
                 infos.append(info)
@@ -99,6 +104,21 @@ class InlineVecEnv(DummyVecEnv):
             raise CheckpointError(f"the checkpoint holds {there} environments, this run has {self.num_envs}")
         for env, saved in zip(self.envs, state["envs"], strict=True):
             restore_env_state(env, saved)
+
+
+def _final(info: dict[str, Any]) -> dict[str, Any]:
+    """What `deepcopy` gives, in half the time for what the last infos of episodes are mostly made of."""
+    return {name: {**part} if name == "episode" and _is_flat(part) else _copied(part) for name, part in info.items()}
+
+
+def _copied(part: Any) -> Any:
+    if type(part) in _UNCHANGING:
+        return part
+    return part.copy() if type(part) is np.ndarray and not part.dtype.hasobject else deepcopy(part)
+
+
+def _is_flat(part: Any) -> bool:
+    return type(part) is dict and all(type(value) in _UNCHANGING for value in part.values())
 
 
 def _monitor_of(env: gymnasium.Env[Any, Any]) -> Monitor[Any, Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from stable_baselines3.common.monitor import Monitor
 
 from mission_tui.trainer.vec_env import InlineVecEnv
@@ -52,6 +53,70 @@ def test_what_a_step_returned_stays_as_it_was() -> None:
     same(first, kept)
     assert first[3][0]["steps"] == 1
     assert vec.step(actions_of(vec, 2)[:1])[3][0]["steps"] == 3
+
+
+class Scribbler(Notebook):
+    """Of an episode's last info it also keeps what lies in it."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, _, _, page = super().step(action)
+        page.setdefault("deep", {"list": [], "array": np.zeros(2)})["list"].append(page["steps"])
+        page["deep"]["array"] += 1
+        page["episode"] = {"r": 1.0, "parts": [page["steps"]]}
+        return observation, reward, True, False, page
+
+
+def test_the_last_info_of_an_episode_stays_as_it_was_to_its_depth() -> None:
+    """Nothing in it is the environment's own any more, whatever it is made of."""
+    vec = InlineVecEnv([lambda: Scribbler(gymnasium.make("CartPole-v1"))])
+    vec.seed(1)
+    vec.reset()
+    info = vec.step(actions_of(vec, 0)[:1])[3][0]
+    kept = deepcopy(info)
+    vec.step(actions_of(vec, 1)[:1])
+    same(info, kept)
+    assert info["deep"]["list"] == [1]
+    info["episode"]["parts"].append(0)
+    assert vec.envs[0].get_wrapper_attr("page")["episode"]["parts"] == [2]
+
+
+class Counting(OrderEnforcing[Any, Any]):
+    """One that does more in a step than Gymnasium's."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return super().step(action)
+
+
+def test_a_step_leaves_out_wrappers_that_have_nothing_left_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once an episode was played Gymnasium's checkers hear of no step any more, and still of resets; a class derived
+    from one of them hears of all.
+    """
+    heard: dict[str, int] = {"step": 0, "reset": 0}
+    for name in heard:
+        plain = getattr(PassiveEnvChecker, name)
+
+        def counted(self: Any, *args: Any, plain: Any = plain, name: str = name, **kwargs: Any) -> Any:
+            heard[name] += 1
+            return plain(self, *args, **kwargs)
+
+        monkeypatch.setattr(PassiveEnvChecker, name, counted)
+    vec = InlineVecEnv([lambda: Monitor(Counting(gymnasium.make("CartPole-v1")))])
+    vec.seed(1)
+    vec.reset()
+    lengths = [_play(vec) for _ in range(3)]
+    assert heard == {"step": lengths[0], "reset": 4}
+    assert vec.get_attr("steps") == [sum(lengths)]
+
+
+def _play(vec: InlineVecEnv) -> int:
+    """The length of an episode that goes one way."""
+    steps = 1
+    while not vec.step(np.ones(1, dtype=np.int64))[2][0]:
+        steps += 1
+    return steps
 
 
 @pytest.mark.parametrize("number", [LANES - 1, LANES + 1])
