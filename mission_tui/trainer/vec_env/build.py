@@ -185,7 +185,7 @@ def choose(env: EnvSpec, make: Callable[[], gymnasium.Env[Any, Any]], cores: int
         case ("native" | "inline") as kind, _:
             return Choice(kind, None, "as the preset says")
         case ("split" | "workers") as kind, int(n_workers):
-            return Choice(kind, n_workers, "as the preset says")
+            return Choice(kind, n_workers, "as the preset says" + _crowded(kind, n_workers, cores))
     if env.vec == "auto" and native_refusal(env) is None:
         return Choice("native", None, f"{env.id} has a batched form with same-step autoreset")
     if env.n_envs == 1:
@@ -251,6 +251,16 @@ def _seconds(n_envs: int, n_workers: int, own: int, cost: StepCost, cores: int) 
 def _next(times: dict[int, float], n_workers: int) -> str:
     more = next((count for count in times if count > n_workers), None)
     return "" if more is None else f", {more} workers {times[more] * 1e3:.2f} ms"
+
+
+def _crowded(kind: VecKind, n_workers: int, cores: int) -> str:
+    """A word about a trainer that has no core of its own: at every step somebody waits to be let on one, which takes
+    ten times as long as with a share for each core (`benchmarks.stepping`).
+    """
+    if kind != "workers" or n_workers != cores or cores == 1:
+        return ""
+    shared = f'env.vec = "split" with env.n_workers = {n_workers - 1}'
+    return f"; {n_workers} workers and the trainer share {cores} cores, where {shared} has one for each"
 
 
 def _unshared(env: EnvSpec, shares: int, cores: int) -> str:

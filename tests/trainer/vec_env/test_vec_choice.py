@@ -7,6 +7,7 @@ import re
 import threading
 from typing import Any, Literal
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
@@ -121,8 +122,22 @@ def test_workers_without_a_number_are_counted_by_measuring() -> None:
     assert chosen(8, 5e-6, 4, vec="split").kind == "split"
     assert chosen(7, 5e-3, 2, vec="split").reason.endswith("7 cannot be shared evenly by 2, env.n_envs = 8 could")
     assert (chosen(8, 5e-3, 4, n_workers=2).kind, chosen(8, 5e-3, 4, n_workers=2).n_workers) == ("workers", 2)
-    written = spec_with(env={"vec": "workers", "n_envs": 6, "n_workers": 3})
-    assert choice_of(written) == Choice("workers", 3, "as the preset says")
+    written = spec_with(env={"vec": "workers", "n_envs": 6, "n_workers": 3}).env
+    assert choose(written, unmade, 4) == Choice("workers", 3, "as the preset says")
+
+
+def test_workers_that_leave_the_trainer_no_core_name_what_would() -> None:
+    """They are taken as they are written; the sentence says how each core gets one process."""
+    written = spec_with(env={"vec": "workers", "n_envs": 6, "n_workers": 3}).env
+    choice = choose(written, unmade, 3)
+    assert (choice.kind, choice.n_workers) == ("workers", 3)
+    assert choice.reason.endswith('share 3 cores, where env.vec = "split" with env.n_workers = 2 has one for each')
+    assert choose(written, unmade, 2).reason == "as the preset says"
+
+
+def unmade() -> gymnasium.Env[Any, Any]:
+    """Nothing is measured, so nothing is made."""
+    raise AssertionError
 
 
 def test_a_slow_environment_goes_to_as_many_workers_as_there_are_cores() -> None:
