@@ -41,7 +41,7 @@ from mission_tui.trainer.ppo.policy_evaluator import (
 )
 from mission_tui.trainer.ppo.reference import PPO, RolloutWatch
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, Observation, ResidentBuffer
-from mission_tui.trainer.ppo.signals import RolloutSignals, check_observations, check_parameters
+from mission_tui.trainer.ppo.signals import RolloutSignals, UpdateSignals, check_observations, check_parameters
 from mission_tui.trainer.torch_compiler import compiled, compiling
 
 
@@ -145,7 +145,7 @@ class FastPPO(PPO):
         assert isinstance(rollout_buffer, ResidentBuffer)
         assert self._last_obs is not None
         assert self._last_episode_starts is not None
-        self.policy.set_training_mode(False)
+        self._set_training_mode(False)
         rollout_buffer.reset()
         self._evaluator.reset()
         if self.use_sde:
@@ -229,9 +229,18 @@ class FastPPO(PPO):
             return {name: th.as_tensor(part, device=self.device) for name, part in observation.items()}
         return th.as_tensor(observation, device=self.device)
 
-    def _minibatches(self) -> Iterator[Any]:
+    def _set_training_mode(self, mode: bool) -> None:
+        # The kernels' layers know no modes, and to tell every module takes as long as a gradient step.
+        if not isinstance(self._evaluator, NativePolicy):
+            super()._set_training_mode(mode)
+
+    def _descend(self, clip: ClipRanges, signals: UpdateSignals) -> bool:
         if isinstance(self._evaluator, NativePolicy):
             self._evaluator.learn_from(self.rollout_buffer.transitions())
+        return super()._descend(clip, signals)
+
+    def _minibatches(self) -> Iterator[Any]:
+        if isinstance(self._evaluator, NativePolicy):
             return self.rollout_buffer.orders(self.batch_size)
         if self._graphed is None or (self._steps_whole and not (self.target_kl is None and self.lr_warmup.over)):
             return super()._minibatches()

@@ -106,7 +106,7 @@ class PPO(Learner, stable_baselines3.PPO):
         The parameters are then half way between two updates, and only an earlier boundary may be saved. Raises
         `NonFiniteError`.
         """
-        self.policy.set_training_mode(True)
+        self._set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         clip = self._clip_ranges()
         signals = UpdateSignals(self.rollout_buffer.buffer_size * self.n_envs, self.batch_size, clip.policy)
@@ -121,6 +121,9 @@ class PPO(Learner, stable_baselines3.PPO):
         check_parameters(self.policy)
         self.lr_warmup.updated()
         return signals
+
+    def _set_training_mode(self, mode: bool) -> None:
+        self.policy.set_training_mode(mode)
 
     def train(self) -> None:
         """SB3's own entry to the update, so that its `learn` works on this class too."""

@@ -73,6 +73,7 @@ def test_a_checkpoint_of_one_engine_goes_on_in_the_other(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_a_seed_learns_the_same_by_one_thread_and_by_two() -> None:
     """From the first parameters on, to the last bit: torch makes orthogonal ones otherwise on several threads."""
     said = {
