@@ -17,12 +17,10 @@ from mission_tui.cli.terminal_output import EX_INTERRUPTED, exit_code_of, print_
 from mission_tui.errors import EX_USAGE, UsageError, nearest
 
 VERBS = {
-    "launch": "launch",
-    "status": "status",
-    "monitoring": "top replay",
+    "launch": "launch clone",
+    "monitoring": "status top replay",
     "run_output": "logs metrics",
     "run_control": "resume set checkpoint wait",
-    "clone": "clone",
     "bookkeeping": "adopt rename note label",
     "findings": "findings",
     "judge": "judge",

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 from msgspec import structs
 from msgspec.structs import replace
 
-from mission_tui.cli.tables.comparison import comparison_tables
-from mission_tui.cli.tables.comparison_report import write_report
+from mission_tui.cli.tables.comparison import comparison_tables, write_report
 from mission_tui.fleet.compare import compare, trace_of
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord
 from tests.fleet.recorded import update

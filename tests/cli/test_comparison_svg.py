@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mission_tui.cli.tables.comparison_report import curves_svg, ticks
+from mission_tui.cli.tables.comparison import curves_svg, ticks
 from mission_tui.fleet.compare import RETURN, compare
 from tests.fleet.test_compare import side, spec_of
 

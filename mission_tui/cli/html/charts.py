@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from mission_tui.cli.html.markup import Html, join, tag
-from mission_tui.cli.tables.comparison_report import COLOURS, plot_range, ticks
+from mission_tui.cli.tables.comparison import COLOURS, plot_range, ticks
 from mission_tui.fleet.compare import Axis, Comparison, Curve, Drawing, letter
 from mission_tui.present.numbers import axis_name, compact, count, duration, measure
 

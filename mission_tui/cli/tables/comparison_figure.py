@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.tables.comparison_report import COLOURS
+from mission_tui.cli.tables.comparison import COLOURS
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.statistics.intervals import LEAST_VALUES
 from mission_tui.fleet.text import clean

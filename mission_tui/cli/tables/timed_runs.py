@@ -392,7 +392,7 @@ def write_picture(path: Path, title: str, bars: Sequence[Bar], sentence: str) ->
 
 def draw_bars(surface: Surface, title: str, bars: Sequence[Bar], sentence: str) -> None:
     """The whole picture on `surface`, `_WIDTH` units wide."""
-    from mission_tui.cli.tables.comparison_report import ticks
+    from mission_tui.cli.tables.comparison import ticks
 
     left = min(_LEFT_MOST, 2 * _MARGIN + _CHARACTER * max(len(bar.name) for bar in bars))
     right, bottom = _WIDTH - _RIGHT, _HEAD + _ROW * len(bars)

@@ -97,7 +97,7 @@ def compare_command(
         said = write_figure(figure, found, drawings, inches=inches, edges=band, seed_lines=seed_lines)
         print_error(f"the figure is {figure}; a caption for it: {said}")
     if report is not None:
-        from mission_tui.cli.tables.comparison_report import write_report
+        from mission_tui.cli.tables.comparison import write_report
 
         write_report(report, found)
         print_error(f"the report is {report / 'comparison.md'}, with CSV, JSON and SVG beside it")
