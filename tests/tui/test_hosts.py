@@ -11,7 +11,7 @@ from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.views.snapshot import Machine
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Act, GetStrip, Launch, Quote, Undo
-from mission_tui.tui.screens.form_sheets import MachinePicker
+from mission_tui.tui.screens.launch_form import MachinePicker
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.filter_pattern import FilterPattern

@@ -17,8 +17,7 @@ from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
 from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, Quote
-from mission_tui.tui.screens.form_sheets import SmokeScreen
-from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.launch_form import LaunchForm, SmokeScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
 from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
 from mission_tui.tui.state.presets import PresetChoice

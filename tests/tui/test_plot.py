@@ -18,13 +18,11 @@ from mission_tui.ipc.replies import AttemptView, HistoryReply
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, content_of, crossed
 from mission_tui.tui.plot.curve import Curve, curve_of, marks_of, side_by_side, smoothed
-from mission_tui.tui.plot.frame import Crosshair, frame_for
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.picture import painted, picture
+from mission_tui.tui.plot.picture import Crosshair, frame_for, painted, picture
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, ticks_over
-from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import AXIS_SCALES, OVERS, AxisScale, ChartSettings, Over
-from mission_tui.tui.state.run_data import EXACT, RunData
+from mission_tui.tui.state.run_data import EXACT, LogTail, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
 

@@ -27,9 +27,8 @@ from mission_tui.tui import screens
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.form_sheets import MachinePicker, SmokeScreen
 from mission_tui.tui.screens.info_sheets import AwayScreen, EvaluationScreen, HelpScreen, OutputScreen
-from mission_tui.tui.screens.launch_form import LaunchForm
+from mission_tui.tui.screens.launch_form import LaunchForm, MachinePicker, SmokeScreen
 from mission_tui.tui.screens.picker import Picker
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, LineInputScreen
 from mission_tui.tui.screens.sheet import ErrorScreen, Sheet

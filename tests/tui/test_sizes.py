@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.tui.screens.arrangement import Arrangement, arrange
 from mission_tui.tui.screens.questions import ConfirmScreen
+from mission_tui.tui.screens.snapshot_screen import Arrangement, arrange
 from mission_tui.tui.widgets.panes import columns_for
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged

@@ -9,9 +9,9 @@ from textual.events import MouseMove
 from textual.geometry import Offset
 from textual.widget import Widget
 
-from mission_tui.tui.screens.arrangement import DETAIL_LEAST, arrange
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.run import RunScreen
+from mission_tui.tui.screens.snapshot_screen import DETAIL_LEAST, arrange
 from mission_tui.tui.state.preferences import Preferences, Shares
 from mission_tui.tui.widgets.panes import PANE_HEIGHT
 from tests.tui.fleets import BUSY, a_fleet

@@ -16,7 +16,7 @@ from tests.waiting import until
 
 WATCHING = """
 import asyncio, os, pty, threading
-from mission_tui.tui.textual_fixes.hangup import watched_terminal
+from mission_tui.tui.session import watched_terminal
 
 async def main():
     left = asyncio.get_running_loop().create_future()

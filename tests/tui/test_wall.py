@@ -11,8 +11,7 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.plot.canvas import Canvas
-from mission_tui.tui.plot.frame import Frame
-from mission_tui.tui.plot.picture import Scene, picture
+from mission_tui.tui.plot.picture import Frame, Scene, picture
 from mission_tui.tui.plot.wall import Grid, Stacking, grid_for
 from mission_tui.tui.widgets.charts import Chart
 from tests.tui.fleets import LIVE, NOW, a_fleet

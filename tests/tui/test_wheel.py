@@ -8,10 +8,10 @@ from textual.geometry import Offset
 from textual.widget import Widget
 
 from mission_tui.tui.widgets.choices import Choices
+from mission_tui.tui.widgets.curves import MetricList
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.findings import FindingList
 from mission_tui.tui.widgets.form_fields import Presets
-from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.run_table import RunTable
 from tests.tui.stage import staged
 

@@ -17,8 +17,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, Canvas
-from mission_tui.tui.plot.frame import down_of
-from mission_tui.tui.plot.picture import draw_level
+from mission_tui.tui.plot.picture import down_of, draw_level
 from mission_tui.tui.plot.scale import Scale, scale_of, steady
 
 _LEAST_ROOM = 8

@@ -19,9 +19,8 @@ from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content
-from mission_tui.tui.plot.frame import BELOW, LABEL, Frame
 from mission_tui.tui.plot.legend import place_words, signs, smoothed
-from mission_tui.tui.plot.picture import Scene, painted, picture
+from mission_tui.tui.plot.picture import BELOW, LABEL, Frame, Scene, painted, picture
 
 COLUMN_LEAST = 70
 _TITLE, _VALUE_AT = 26, 17

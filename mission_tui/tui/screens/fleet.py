@@ -23,16 +23,17 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.plot.content import ghost_of, turn_ghost
 from mission_tui.tui.plot.course import first_history
-from mission_tui.tui.screens.arrangement import (
+from mission_tui.tui.screens.snapshot_screen import (
     LEAST_HEIGHT,
     LEAST_WIDTH,
     Arrangement,
     ListAndDetail,
+    SnapshotScreen,
     arrange,
+    bindings,
     timeline_rows,
     wants_panes,
 )
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.empty_state import empty_state
 from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext

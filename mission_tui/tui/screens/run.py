@@ -15,17 +15,16 @@ from mission_tui.fleet.views.played_frame import Canvas
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.plot.content import ghost_of, turn_ghost
-from mission_tui.tui.screens.arrangement import LEAST_HEIGHT, LEAST_WIDTH
 from mission_tui.tui.screens.run_tabs import ConfigDiffTarget, PlayAct, Player, RunPlayer, copy_lines, lines_of
 from mission_tui.tui.screens.sheet import still_open
-from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
+from mission_tui.tui.screens.snapshot_screen import LEAST_HEIGHT, LEAST_WIDTH, SnapshotScreen, bindings
 from mission_tui.tui.sections.config import held_against
 from mission_tui.tui.sections.tabs import search_of, section
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.run_data import RunDataLoader
-from mission_tui.tui.widgets.curves import ChartAct, Curves
+from mission_tui.tui.widgets.curves import ChartAct, Curves, MetricList
 from mission_tui.tui.widgets.detail import RunHead, tab_line
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
@@ -34,7 +33,6 @@ from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
 from mission_tui.tui.widgets.meters import calm_share
-from mission_tui.tui.widgets.metric_list import MetricList
 from mission_tui.tui.widgets.notices import ReplayLine
 
 _WIDE = 120

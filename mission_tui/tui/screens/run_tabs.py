@@ -37,10 +37,10 @@ from mission_tui.tui.state.player_feed import PlayerFeed
 from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.terminal.pixels import Placed
 from mission_tui.tui.widgets.choices import Choice
+from mission_tui.tui.widgets.curves import MetricList
 from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.lines import Lines, ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines
-from mission_tui.tui.widgets.metric_list import MetricList
 
 _LEAST_COLUMNS, _LEAST_LINES = 12, 4
 _NUMBERS_ONLY = Canvas(columns=1, lines=1)

@@ -26,13 +26,11 @@ from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
 from mission_tui.tui.plot.content import Content, content_of
 from mission_tui.tui.plot.course import first_history, line_of
-from mission_tui.tui.plot.frame import BELOW, frame_for
-from mission_tui.tui.plot.picture import painted, picture
+from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
 from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
-from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.state.run_data import LogTail, RunData
 
 _NOTHING = RunData("", LogTail(""))
 
@@ -65,7 +63,7 @@ def section(tab: str, view: RunView, data: RunData | None, width: int, height: i
 
         return health(view, data.details if data else None, width, now)
     if tab == "machine":
-        from mission_tui.tui.sections.usage import usage_lines
+        from mission_tui.tui.sections.machine import usage_lines
 
         if data is None:
             return usage_lines(view, width)

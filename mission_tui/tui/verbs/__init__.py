@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette, pictures, resume, trials
+from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette, pictures, resume
 from mission_tui.tui.verbs.orders import Verb
 
 __all__ = ["VERBS"]
@@ -14,7 +14,6 @@ VERBS: Mapping[str, Verb] = {
     **resume.VERBS,
     **bookkeeping.VERBS,
     **launch.VERBS,
-    **trials.VERBS,
     **looking.VERBS,
     **pictures.VERBS,
     **palette.VERBS,

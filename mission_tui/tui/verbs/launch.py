@@ -71,7 +71,7 @@ async def launch(app_context: AppContext, items: tuple[LaunchItem, ...], at: str
     On a screen of several machines the person is asked where, unless that is `at`.
     """
     if (machines := machines_of(app_context)) and not at:
-        from mission_tui.tui.screens.form_sheets import MachinePicker
+        from mission_tui.tui.screens.launch_form import MachinePicker
 
         at = await app_context.ask_user(MachinePicker(app_context, items, machines)) or ""
         if not at:

@@ -19,9 +19,18 @@ from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.curve import MarkKind, set_word, setting_word
-from mission_tui.tui.plot.frame import Frame, down_of, frame_for, framed, numbers_beside
 from mission_tui.tui.plot.legend import legend, signs
-from mission_tui.tui.plot.picture import Scene, mark_columns, painted, picture
+from mission_tui.tui.plot.picture import (
+    Frame,
+    Scene,
+    down_of,
+    frame_for,
+    framed,
+    mark_columns,
+    numbers_beside,
+    painted,
+    picture,
+)
 from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.plot.wall import PaintedPanel, Placed, Stacking, grid_for, wall
 from mission_tui.tui.state.history import Points, evidence_start
