@@ -44,8 +44,7 @@ from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.host.own_limits import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
-from mission_tui.supervisor.launchers.keepers import Keepers
-from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.local import Keepers, LocalLauncher
 from mission_tui.supervisor.launchers.preloaded import preloading
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher

@@ -23,8 +23,7 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
-from mission_tui.supervisor.lifecycle.adoption import Shelving
-from mission_tui.supervisor.lifecycle.arrivals import Arrivals
+from mission_tui.supervisor.lifecycle.adoption import Arrivals, Shelving
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
@@ -39,9 +38,8 @@ from mission_tui.supervisor.telemetry_handler import Mailboxes
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.machine_findings import CommandThreads, IdleGpus
 from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
-from mission_tui.supervisor.watching.surroundings import OtherPrograms, OtherRoots
 from mission_tui.supervisor.watching.tracking import Trackers
-from mission_tui.supervisor.watching.usage import RunSizes, UsageMeter
+from mission_tui.supervisor.watching.usage import OtherPrograms, OtherRoots, RunSizes, UsageMeter
 
 TICK_S = 1.0
 PIDS_TICKS = 3

@@ -21,7 +21,7 @@ from mission_tui.supervisor.queries.history import Tracks, compare, history, log
 from mission_tui.supervisor.runs.catalog import named_views
 from mission_tui.supervisor.runs.clock_steps import unix_ahead
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.requester import requested_by
+from mission_tui.supervisor.runs.journal import requested_by
 from mission_tui.supervisor.runs.targets import check_runs_are_ours
 from mission_tui.supervisor.verbs.acts import ACTS, shutdown
 from mission_tui.supervisor.verbs.annotations import label, mark, note, rename

@@ -49,7 +49,7 @@ from mission_tui.records.runs.spec_file import read_spec, read_terms
 from mission_tui.supervisor.host.identity import Process
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.keepers import FoundProcesses, Started
+from mission_tui.supervisor.launchers.local import FoundProcesses, Started
 
 __all__ = ["Body", "Held", "Link", "NoGpu", "NoProvenance", "SupervisorKilledError", "World"]
 

@@ -275,7 +275,7 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
         program = (
             "import sys, pathlib\n"
             "from mission_tui.supervisor.host import machine\n"
-            "from mission_tui.supervisor.watching import surroundings, usage\n"
+            "from mission_tui.supervisor.watching import usage\n"
             "flag = pathlib.Path(sys.argv[-1]) / 'broken'\n"
             "def breaking(real):\n"
             "    def look(*words, **more):\n"
@@ -284,7 +284,7 @@ def test_s9_a_sampler_that_raises_ends_neither_the_others_nor_the_supervisor(tmp
             "    return look\n"
             "machine.HostSampler.sample = breaking(machine.HostSampler.sample)\n"
             "usage.UsageMeter.sample = breaking(usage.UsageMeter.sample)\n"
-            "surroundings.all_stats = breaking(surroundings.all_stats)\n"
+            "usage.all_stats = breaking(usage.all_stats)\n"
             "from mission_tui.supervisor.__main__ import main\n"
             "sys.exit(main())\n"
         )

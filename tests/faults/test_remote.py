@@ -16,8 +16,7 @@ from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.engine import EngineLauncher
-from mission_tui.supervisor.launchers.slurm import SlurmLauncher
-from mission_tui.supervisor.launchers.slurm_packs import SlurmKnown
+from mission_tui.supervisor.launchers.slurm import SlurmKnown, SlurmLauncher
 from mission_tui.supervisor.lifecycle import due_restarts
 from mission_tui.supervisor.runs import core
 from mission_tui.supervisor.runs.core import Core

@@ -24,7 +24,7 @@ from mission_tui.run_module import module_words
 from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.host.children import Running
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
-from mission_tui.supervisor.launchers.keepers import Keepers, Started
+from mission_tui.supervisor.launchers.local import Keepers, Started
 from mission_tui.supervisor.launchers.order import thread_variables
 from mission_tui.supervisor.launchers.preloaded import Preloaders
 

@@ -38,10 +38,9 @@ from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
 from mission_tui.supervisor.lifecycle.run_queue import as_set, ends_of_others, must_wait
 from mission_tui.supervisor.runs.core import Core
-from mission_tui.supervisor.runs.journal import damaged
+from mission_tui.supervisor.runs.journal import damaged, requester
 from mission_tui.supervisor.runs.live_run import AskedCheckpoint, LiveRun
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.variables import LackingVariablesError
 from mission_tui.supervisor.watching.metrics_feed import read_everything, still_follows
 

@@ -39,10 +39,9 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters, RunView, SupervisorInfo
 from mission_tui.records.files.atomic import Reserve, StorageError
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal
+from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal, signed
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.machine_state import GPU_METERS, Duties
-from mission_tui.supervisor.runs.requester import signed
 
 DAY_S = 86_400.0
 MOST_OVER = 64

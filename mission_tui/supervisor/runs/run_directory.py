@@ -29,7 +29,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec, write_terms
 from mission_tui.records.runs.trash import REMOVING
-from mission_tui.supervisor.runs.requester import requester
+from mission_tui.supervisor.runs.journal import requester
 
 _MISSIONS = Path(mission_tui.__file__).parent / "envs" / "missions"
 _RULE_FILES = ("world.toml", "units.toml", "rules.toml", "rewards.toml")

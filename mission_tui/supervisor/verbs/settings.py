@@ -36,9 +36,9 @@ from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.run_queue import PRIORITY, proposed, set_queued
 from mission_tui.supervisor.runs.catalog import resolve_run
 from mission_tui.supervisor.runs.core import Core
+from mission_tui.supervisor.runs.journal import requester
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.runs.requester import requester
 from mission_tui.supervisor.runs.targets import check_seen, last_good, require, the_finding
 from mission_tui.supervisor.watching.finding_actions import keep_last_good
 

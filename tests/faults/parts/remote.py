@@ -47,7 +47,7 @@ from mission_tui.supervisor.verbs.acts import checkpoint, kill, park, pause, sto
 from mission_tui.supervisor.verbs.launch import launch
 from mission_tui.supervisor.verbs.resume import resume
 from mission_tui.supervisor.verbs.settings import set_
-from mission_tui.supervisor.watching import surroundings
+from mission_tui.supervisor.watching import usage
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder, quiet
 from tests.faults.parts.simulator import incarnate, mortal
 from tests.faults.remote import Engines, RemoteAttempt
@@ -297,7 +297,7 @@ def _history(
         for module in (outcome, leftovers):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
         for name in ("process_ids", "live_roots", "write_live_count"):
-            machine.enter_context(mock.patch.object(surroundings, name, return_value=()))
+            machine.enter_context(mock.patch.object(usage, name, return_value=()))
         for _ in range(luck.randrange(1, 3)):
             world.fatal_in = luck.choice((None, luck.randrange(60), luck.randrange(400)))
             tell("supervisors killed at a call", int(not incarnate(history, luck.randrange(4, 14))))

@@ -22,8 +22,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.ending import ladder
 from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.process_files import hanging
-from mission_tui.supervisor.launchers.keepers import FoundProcesses, Keepers
-from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.local import FoundProcesses, Keepers, LocalLauncher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import RunJournal
 from mission_tui.supervisor.runs.live_run import LiveRun

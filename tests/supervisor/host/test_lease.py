@@ -31,7 +31,7 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host.lease import holds
-from mission_tui.supervisor.launchers.keepers import Keepers
+from mission_tui.supervisor.launchers.local import Keepers
 from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
 from tests.waiting import until
 

@@ -548,7 +548,7 @@ async def test_runs_that_share_a_job_share_it_still_when_there_is_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asks again is a job with all of its runs, not one of them."""
-    monkeypatch.setattr("mission_tui.supervisor.launchers.slurm_packs.GATHER_S", 0.0)
+    monkeypatch.setattr("mission_tui.supervisor.launchers.slurm.GATHER_S", 0.0)
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     answers.sbatch = no_more
     runs = [ordered(tmp_path, f"r{number}", pack=2) for number in range(2)]

@@ -15,7 +15,7 @@ from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.launchers import Job, engine, slurm, slurm_packs
+from mission_tui.supervisor.launchers import Job, engine, slurm
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import SlurmError
 from tests.supervisor.conftest import stub_spec
@@ -68,7 +68,7 @@ async def shared(
 ) -> tuple[Slurm, SlurmLauncher, list[Job]]:
     """Runs of `names` that were handed over together."""
     cluster, launcher = Slurm(monkeypatch), SlurmLauncher()
-    monkeypatch.setattr(slurm_packs, "GATHER_S", 0.0)
+    monkeypatch.setattr(slurm, "GATHER_S", 0.0)
     jobs = []
     for name in names:
         run, order = ordered(tmp_path, name, **({"pack": 2, "cpus": 1} | words))
@@ -109,7 +109,7 @@ async def test_who_asks_for_something_else_has_a_job_of_its_own(
     await launcher.refresh(jobs)
     assert cluster.jobs == []
     assert launcher.look(jobs[0]).why == "waits: others may share its job"
-    monkeypatch.setattr(slurm_packs, "GATHER_S", 0.0)
+    monkeypatch.setattr(slurm, "GATHER_S", 0.0)
     await launcher.refresh(jobs)
     assert sorted(str(job["name"]) for job in cluster.jobs) == [f"{job.dir.id}.1" for job in jobs]
 
@@ -158,7 +158,7 @@ async def test_a_shared_submission_without_an_answer_is_looked_for(
     """Found by its name it is the job of both; a partition that there is not is said by both, and nothing is left."""
     cluster, launcher = Slurm(monkeypatch), SlurmLauncher()
     cluster.lost = True
-    monkeypatch.setattr(slurm_packs, "GATHER_S", 0.0)
+    monkeypatch.setattr(slurm, "GATHER_S", 0.0)
     jobs = []
     for name in ("a", "b"):
         run, order = ordered(tmp_path, name, pack=2)

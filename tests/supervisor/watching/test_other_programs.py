@@ -13,7 +13,7 @@ import pytest
 from mission_tui.fleet.views.snapshot import OtherProgram, other_sentence
 from mission_tui.supervisor.host.machine import Processors, read_memory
 from mission_tui.supervisor.host.process_files import ProcessStat
-from mission_tui.supervisor.watching.surroundings import all_stats, program_name, taken_by_others
+from mission_tui.supervisor.watching.usage import all_stats, program_name, taken_by_others
 from tests.supervisor.conftest import Lab
 from tests.waiting import until
 
