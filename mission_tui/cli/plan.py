@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
-    from mission_tui.fleet.specs.preset import Machine
-    from mission_tui.fleet.specs.preset_file import PresetFile
+    from mission_tui.fleet.specs.preset import Machine, PresetFile
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
@@ -164,7 +163,7 @@ def _foreign(
 
 def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     """What the words name: preset files, or the command as the preset that a file with it would be."""
-    from mission_tui.fleet.specs.preset_file import read_preset
+    from mission_tui.fleet.specs.preset import read_preset
     from mission_tui.records.preset_files import load_preset
 
     if wish.command is None:
@@ -254,8 +253,7 @@ def search_plan(
 ) -> SearchPlan:
     """The whole plan, checked. Raises `UsageError` and `PresetError`."""
     from mission_tui.fleet.capacity.machine import busy_cores
-    from mission_tui.fleet.search.plan import SearchPlan
-    from mission_tui.fleet.search.space import setting_of
+    from mission_tui.fleet.search.plan import SearchPlan, setting_of
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
     metric = _checked_metric(base, metric)

@@ -21,7 +21,7 @@ from mission_tui.paths import user_presets
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.own_code import OwnCode
-    from mission_tui.fleet.specs.preset_file import PresetFile, SavedPreset, Saving
+    from mission_tui.fleet.specs.preset import PresetFile, SavedPreset, Saving
     from mission_tui.fleet.specs.spec import Spec
 
 
@@ -89,8 +89,7 @@ def save_preset(session: Session, saving: Saving, *, replace: bool = False) -> S
     Raises `UsageError` for a sweep and for a name that a nearer folder has, `PresetError` for what is no preset.
     """
     from mission_tui.fleet.specs.assignment import expand
-    from mission_tui.fleet.specs.preset import written
-    from mission_tui.fleet.specs.preset_file import SavedPreset, check_preset_name, read_preset
+    from mission_tui.fleet.specs.preset import SavedPreset, check_preset_name, read_preset, written
     from mission_tui.records.preset_files import base_of, load_preset, write_preset
 
     name, dirs = check_preset_name(saving.name), session.preset_dirs

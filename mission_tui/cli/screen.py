@@ -25,7 +25,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.paths import SERVED, home_dir, preferences_path, socket_dir
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.specs.preset_file import PresetFile
+    from mission_tui.fleet.specs.preset import PresetFile
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.fleet.views.snapshot import RunView
     from mission_tui.ipc.hosts import Host

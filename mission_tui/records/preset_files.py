@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.specs.health_file import HealthFile, read_health
-from mission_tui.fleet.specs.preset_file import PresetFile, PresetOrigin, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
 from mission_tui.plain_files import make_folder

@@ -15,9 +15,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.compare import Trace, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.search.plan import SearchPlan, items_of
+from mission_tui.fleet.search.plan import Parameter, SearchPlan, items_of, trial_words
 from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of, confirmed
-from mission_tui.fleet.search.space import Parameter, trial_words
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView

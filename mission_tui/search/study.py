@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import DamagedError, UsageError, install_words
-from mission_tui.fleet.search.plan import Pruning, SearchPlan
+from mission_tui.fleet.search.plan import Parameter, Pruning, SearchPlan, Value, default_point
 from mission_tui.fleet.search.result import SearchTrial, TrialState
-from mission_tui.fleet.search.space import Parameter, Value, default_point
 from mission_tui.records.files.atomic import storing
 
 if TYPE_CHECKING:

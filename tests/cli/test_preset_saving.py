@@ -13,7 +13,7 @@ from mission_tui.cli.presets import save_preset
 from mission_tui.cli.root import main
 from mission_tui.cli.session import Session
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.specs.preset_file import Saving
+from mission_tui.fleet.specs.preset import Saving
 from tests.cli.test_json_documents import check
 from tests.shell import TINY, Shell
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of
-from mission_tui.fleet.compare.ranking import spread_of
+from mission_tui.fleet.compare.comparison import spread_of
 from mission_tui.fleet.compare.results import packed, thinned, unpacked
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, MetricRecord, TrainingStarted, UpdateDone

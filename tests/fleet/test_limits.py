@@ -17,8 +17,7 @@ from mission_tui.fleet.specs.health_file import (
     with_file_above,
     with_files_below,
 )
-from mission_tui.fleet.specs.preset import as_tables, change, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import as_tables, change, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, PpoSpec, RunSpec, Schedule, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits, Limits, StallLimits
 

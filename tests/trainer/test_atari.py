@@ -18,8 +18,7 @@ import torch as th
 
 from mission_tui.envs.atari import AtariWrapper
 from mission_tui.errors import install_words
-from mission_tui.fleet.specs.preset import resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 from tests.missing import search_path_without
 from tests.trainer.checking.test_preflight import preflight

@@ -16,9 +16,8 @@ from textual.screen import Screen
 
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.specs.assignment import expand
-from mission_tui.fleet.specs.preset import as_tables
+from mission_tui.fleet.specs.preset import as_tables, read_preset
 from mission_tui.fleet.specs.preset import resolve as resolve_preset
-from mission_tui.fleet.specs.preset_file import read_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.captured import Origin

@@ -13,7 +13,7 @@ from textual.widgets import Input, TextArea
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
-from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
+from mission_tui.fleet.specs.preset import SavedPreset, Saving
 from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, Quote

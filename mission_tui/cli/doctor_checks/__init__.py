@@ -57,7 +57,7 @@ def cluster_checks(session: Session, launcher: str, assignments: Sequence[str]) 
     from mission_tui.cli.plan import resolved
     from mission_tui.errors import UsageError, nearest
     from mission_tui.fleet.specs.assignment import expand
-    from mission_tui.fleet.specs.preset_file import read_preset
+    from mission_tui.fleet.specs.preset import read_preset
     from mission_tui.fleet.specs.schema import ENGINES
 
     if launcher not in ENGINES:

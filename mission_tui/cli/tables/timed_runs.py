@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.bench.ratio import Ratio
     from mission_tui.fleet.bench.repeat import Repeat, Side
     from mission_tui.fleet.tuning.sweep import SweepResult, SweepRow
-    from mission_tui.fleet.tuning.tune_result import Row, TuneResult
+    from mission_tui.fleet.tuning.tune_state import Row, TuneResult
     from mission_tui.ipc.replies import Benched, Progress, Tuned
     from mission_tui.tui.drawing.picture_file import Surface
 
@@ -235,7 +235,7 @@ def _cells(repeat: Repeat) -> tuple[str, ...]:
 def tune_result_of(tuned: Tuned) -> TuneResult:
     """What the tune says, as of now."""
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
-    from mission_tui.fleet.tuning.tune_result import tune_result
+    from mission_tui.fleet.tuning.tune_state import tune_result
 
     begun = msgspec.convert(tuned.begun, TuneBegun)
     probes = tuple(msgspec.convert(probe, ProbeDone) for probe in tuned.probes)

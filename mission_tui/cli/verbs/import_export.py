@@ -197,8 +197,7 @@ def _item_of(
     """The run that the folder's own words and `assignments` stand for; what could not be taken over is said."""
     from mission_tui.fleet.launch_plan import plan_launch
     from mission_tui.fleet.specs.assignment import expand
-    from mission_tui.fleet.specs.preset import resolve
-    from mission_tui.fleet.specs.preset_file import read_preset
+    from mission_tui.fleet.specs.preset import read_preset, resolve
     from mission_tui.records.sb3_run.folder import updates_in_table
     from mission_tui.records.sb3_run.settings import find_settings
 

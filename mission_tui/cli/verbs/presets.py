@@ -22,7 +22,7 @@ from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.checking import CheckFigures
-    from mission_tui.fleet.specs.preset_file import PresetFile
+    from mission_tui.fleet.specs.preset import PresetFile
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import Checked
 
@@ -151,7 +151,7 @@ def save(
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
     from mission_tui.cli.presets import save_preset
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.fleet.specs.preset_file import Saving
+    from mission_tui.fleet.specs.preset import Saving
 
     said = None if description is None else options.text_of(description)
     saved = save_preset(session, Saving(source, name, assignments, key, said), replace=replace)

@@ -8,14 +8,16 @@ from mission_tui.fleet.compare.comparison import (
     Cohort,
     Compared,
     Comparison,
+    Contrast,
     Drawing,
+    Ranked,
+    Spread,
     compare,
     drawing_of,
     in_cohorts,
     letter,
 )
 from mission_tui.fleet.compare.differing import Row, setting_words
-from mission_tui.fleet.compare.ranking import Contrast, Ranked, Spread
 from mission_tui.fleet.compare.results import MEASURES, Axis, Curve, Edges, Result, Side, Trace, trace_of
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.specs.flat_settings import value_word

@@ -15,8 +15,8 @@ from contextlib import suppress
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.events.outcome import OVER, Failed
+from mission_tui.fleet.store import RunRef
 from mission_tui.fleet.text import clean
-from mission_tui.fleet.views.refs import RunRef
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir

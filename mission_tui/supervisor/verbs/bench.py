@@ -353,7 +353,7 @@ async def tune_fleet(core: Core, request: TuneFleet) -> AsyncGenerator[Progress 
     """Progress in runs, each run's payoff as it is known, and how many pay. Raises `MissionError` when not one trains,
     and where others train already, whose steps do not add up with theirs.
     """
-    from mission_tui.fleet.tuning.tune_result import fleet_run_spec, fleet_size_verdict, may_add_run
+    from mission_tui.fleet.tuning.tune_state import fleet_run_spec, fleet_size_verdict, may_add_run
 
     if core.live:
         names = ", ".join(sorted(core.name_of(run_id) for run_id in core.live)[:3])

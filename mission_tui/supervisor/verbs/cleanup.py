@@ -16,7 +16,7 @@ from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.views.refs import resolve
+from mission_tui.fleet.store import resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
 from mission_tui.records.runs.checkpoint import Manifest, best_checkpoint, list_checkpoints, newest_verified

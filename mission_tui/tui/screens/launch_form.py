@@ -21,7 +21,7 @@ from textual.widgets import Input, Static, TextArea
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
-from mission_tui.fleet.specs.preset_file import Saving
+from mission_tui.fleet.specs.preset import Saving
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, of_machine
 from mission_tui.ipc.replies import Checked, Progress

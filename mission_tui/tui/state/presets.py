@@ -16,7 +16,7 @@ from mission_tui.fleet.commands import LAUNCH_KEYS
 from mission_tui.fleet.specs.spec import Spec
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.specs.preset_file import SavedPreset, Saving
+    from mission_tui.fleet.specs.preset import SavedPreset, Saving
 
 
 class PresetChoice(Struct, frozen=True):

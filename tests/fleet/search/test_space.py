@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.search.space import SPACES, Parameter, default_point, space_of, trial_words
+from mission_tui.fleet.search.plan import SPACES, Parameter, default_point, space_of, trial_words
 from mission_tui.fleet.specs.sb3_algorithms import SacSpec
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 

@@ -10,8 +10,7 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.assignment import expand
-from mission_tui.fleet.specs.preset import as_tables, from_tables, read_clusters, resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import as_tables, from_tables, read_clusters, read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 
 FILE = Path("clusters.toml")

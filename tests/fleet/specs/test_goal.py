@@ -9,8 +9,7 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.assignment import expand
-from mission_tui.fleet.specs.preset import resolve
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, read_preset, resolve
 from mission_tui.fleet.specs.quantity import Goal, parse_goal
 from mission_tui.fleet.specs.spec import Spec
 

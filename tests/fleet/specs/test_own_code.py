@@ -10,8 +10,7 @@ import pytest
 from msgspec import inspect
 
 from mission_tui.fleet.specs.own_code import OwnCode, own_code, own_code_words
-from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.schema import members
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, SlurmSpec, Spec

@@ -9,8 +9,7 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.specs.assignment import expand
-from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import ABILITIES, abilities_of

@@ -11,8 +11,7 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.specs.preset import as_tables, change, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import as_tables, change, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import Part, Spec, parse_part, part_words
 
 NOISY = {"cls": "a:Noisy", "kwargs": {"scale": 2.0}}

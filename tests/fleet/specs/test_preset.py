@@ -11,8 +11,7 @@ import pytest
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import cautions
-from mission_tui.fleet.specs.preset import change, resolve
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, change, read_preset, resolve
 from mission_tui.fleet.specs.spec import Normalize, Schedule, Spec
 
 TABLE: dict[str, Any] = {

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.consistency import violations
-from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.schema import TABLES
 from mission_tui.fleet.specs.spec import Spec
 

@@ -15,8 +15,16 @@ from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.completion import complete
 from mission_tui.fleet.specs.consistency import cautions
-from mission_tui.fleet.specs.preset import as_tables, change, check_live, draft_change, from_tables, resolve
-from mission_tui.fleet.specs.preset_file import PresetFile, read_preset
+from mission_tui.fleet.specs.preset import (
+    PresetFile,
+    as_tables,
+    change,
+    check_live,
+    draft_change,
+    from_tables,
+    read_preset,
+    resolve,
+)
 from mission_tui.fleet.specs.sizes import plan_batch, replay_size
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from tests.fleet.resuming import WAS

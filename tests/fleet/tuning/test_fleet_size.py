@@ -6,7 +6,7 @@ import pytest
 
 from mission_tui.fleet.events.marginal_gain import MarginalGain, Word
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
-from mission_tui.fleet.tuning.tune_result import fleet_run_spec, fleet_size_verdict, may_add_run
+from mission_tui.fleet.tuning.tune_state import fleet_run_spec, fleet_size_verdict, may_add_run
 
 
 def joined(*verdicts: Word) -> list[MarginalGain]:

@@ -24,8 +24,7 @@ from mission_tui.fleet.tuning.record import (
     patience_s,
     probe_spec,
 )
-from mission_tui.fleet.tuning.tune_result import tune_result
-from mission_tui.fleet.tuning.tune_state import PAIRS, Field, NextProbe, TuneState, tune_state
+from mission_tui.fleet.tuning.tune_state import PAIRS, Field, NextProbe, TuneState, tune_result, tune_state
 
 TO_COME = 3 * 3 + 2 * 3 + 2 * 4
 """Probes of three numbers of threads and of both ways to compile in three rounds each, and four pairs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.views.refs import RunRef, resolve
+from mission_tui.fleet.store import RunRef, resolve
 
 RUNS = (
     RunRef("20261121-104207-heavy-3f9a", "heavy-3f9a", live=False),

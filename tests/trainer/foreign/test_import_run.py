@@ -16,8 +16,7 @@ import stable_baselines3
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.specs.preset import resolve
-from mission_tui.fleet.specs.preset_file import read_preset
+from mission_tui.fleet.specs.preset import read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
