@@ -165,11 +165,13 @@ def test_a_users_preset_may_take_a_key_over(dirs: tuple[Path, Path]) -> None:
         (b"\x7fELF\x02\x01\x01\x00\x00\xf3", "line 1: is not UTF-8"),
         (b"a = " + b"9" * 5000, "line 1: not valid TOML: Exceeds the limit"),
         (b"a = " + b"[" * 5000, "nested too deeply"),
+        (b'a = "' + b'\\"' * 40_000 + b"." * 70 + b"\n", "line 1: "),
+        (b'a = """\n"""' + b'"' + b".a" * 70 + b"\n", "line 2: a key has more than 64 parts"),
         (b"a = 1\n" * (LARGEST_BYTES // 6 + 1), "bytes, and at most 1,048,576 are read"),
     ],
 )
 def test_files_that_are_no_toml_are_refused_in_one_line(dirs: tuple[Path, Path], data: bytes, said: str) -> None:
-    """Torn, binary, marked, deep and huge files name file and line and nothing else happens."""
+    """Torn, binary, marked, deep, huge and unclosed files name file and line, at once, and nothing else happens."""
     path = dirs[0] / "x.toml"
     path.write_bytes(data)
     with pytest.raises(PresetError) as caught:

@@ -31,6 +31,7 @@ from mission_tui.records.sb3_run.folder import (
 )
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.settings import find_settings
+from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import YamlError, read_yaml
 from mission_tui.trainer.foreign.import_run import evaluations_of, rows_of_evaluations
 from tests.cli.test_judge import write_events
@@ -119,6 +120,15 @@ def test_what_cannot_be_taken_over_is_refused_by_its_file(config: str, args: str
     folder = find_folder(zoo_folder(tmp_path / "run", config, args))
     with pytest.raises(MissionError, match=named):
         find_settings(folder, (), zips=False)
+
+
+def test_a_class_without_an_end_is_read_at_once() -> None:
+    """The text of a zip may be megabytes long, and looking for the name of a class in it takes no hours."""
+    notes: list[str] = []
+    named = {"a": "<class 'torch.nn.modules.activation.ReLU'>", "b": "<class '" + "a" * 300_000}
+    data = {"n_steps": 1, "clip_range": 0.2, "n_epochs": 1, "policy_kwargs": named}
+    assert tables_of_zip(data, "x.zip", notes)["ppo"]["policy_kwargs"] == {"a": "ReLU"}
+    assert [note for note in notes if "policy_kwargs.b is more than data" in note]
 
 
 def test_words_that_would_call_something_stay_words(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ from mission_tui.plain_files import read_given
 LARGEST_BYTES = 1 << 20
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 DEEPEST_KEY = 64
-_TOKEN = re.compile(r"""(?P<part>"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+|[ \t]+)|.""")
+_PARTS = r"'[^']*'|[\w-]+|[ \t]+"
+_TOKEN = re.compile(rf"""(?P<part>"(?:[^"\\]|\\.)*"|{_PARTS})|(?P<open>".*)|.""")
+_AFTER_OPEN = re.compile(rf"(?P<part>{_PARTS})|.")
+"""Of what follows a quote that nothing closes: any further one is escaped, and looking for its end from each of them
+would take hours. Such a quote may itself be the end of a text of several lines.
+"""
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
 MOST_ENV_BYTES = 1 << 20
 _NAME_VALUE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII)
@@ -58,11 +64,19 @@ def _line_of_deep_key(text: str) -> int | None:
         if line.count(".") < DEEPEST_KEY:
             continue
         parts = 0
-        for token in _TOKEN.finditer(line):
+        for token in _tokens(line):
             parts = parts + 1 if token[0] == "." else parts if token.lastgroup == "part" else 0
             if parts >= DEEPEST_KEY:
                 return number
     return None
+
+
+def _tokens(line: str) -> Iterator[re.Match[str]]:
+    for token in _TOKEN.finditer(line):
+        if token.lastgroup == "open":
+            yield from _AFTER_OPEN.finditer(token[0])
+        else:
+            yield token
 
 
 def _read(path: Path, error: type[MissionError]) -> bytes:

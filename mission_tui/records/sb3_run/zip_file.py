@@ -152,7 +152,7 @@ _CONSTANT = re.compile(rf"ConstantSchedule\(val={_NUMBER}\)")
 _LINEAR = re.compile(rf"LinearSchedule\(start={_NUMBER}, end={_NUMBER}, end_fraction={_NUMBER}\)")
 ACTIVATION = "Tanh"
 """What SB3's policies of PPO have between their layers where nothing else is asked for."""
-_CLASS = re.compile(r"<class '[\w.]*?(\w+)'>")
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>")
 
 
 @contextmanager
