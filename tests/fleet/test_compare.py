@@ -150,10 +150,11 @@ def test_rows_that_were_taken_back_do_not_count() -> None:
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
-    """NaN and updates without an episode draw no line and are no best value."""
+    """NaN, updates without an episode and numbers at the end of all floats draw no line and are no best value."""
     records = [*rows([1.0]), update(2, ret="nan"), update(3), update(4, ret=2.0)]
+    records += [update(5, ret=1.7e308), update(6, ret=-1.7e308), update(7, ret=1.7e308)]
     result = compared(side("a", records), side("b", [0.0, 0.0])).runs[0].result
-    assert (result.best, result.final, result.updates) == (2.0, 2.0, 4)
+    assert (result.best, result.final, result.updates) == (2.0, 2.0, 7)
 
 
 def test_steps_that_go_back_are_left_out() -> None:

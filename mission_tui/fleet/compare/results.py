@@ -43,6 +43,9 @@ Edges = Literal["range", "quartiles", "mean", "iqm"]
 mean, or the interquartile mean, with the 95 % interval of `mission_tui.fleet.statistics` at each place.
 """
 
+_BEYOND = 1e100
+"""What is so large counts as infinite: it says that a training diverged, and sums and squares of it are no floats."""
+
 POINTS = 300
 _BOOTSTRAP_POINTS = 100
 """Each place takes a bootstrap of its own: about a second for all of a setting."""
@@ -126,7 +129,7 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             value = metrics.number(said.get(tag))
         # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
         onward = not timesteps or record.timesteps >= timesteps[-1]
-        if value is not None and math.isfinite(value) and onward:
+        if value is not None and abs(value) < _BEYOND and onward:
             timesteps.append(record.timesteps)
             seconds.append(at_s)
             values.append(value)
