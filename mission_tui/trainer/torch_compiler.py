@@ -27,6 +27,7 @@ import torch as th
 from torch.optim import Optimizer
 
 from mission_tui.errors import PresetError
+from mission_tui.records.runs_roots import others_may_write
 from mission_tui.run_module import looking_elsewhere
 
 _CACHE_DIR = "TORCHINDUCTOR_CACHE_DIR"
@@ -114,7 +115,7 @@ def keep_cache_private() -> None:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     facts = folder.lstat()
-    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & stat.S_IWOTH
+    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not others_may_write(facts)
     os.environ[_CACHE_DIR] = private = str(folder) if ours else tempfile.mkdtemp(prefix="mission-tui-compiled-")
     if not ours:
         # Headers that were compiled beforehand lie in torch's own folder whatever the variable says.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import subprocess
 import sys
@@ -155,7 +156,7 @@ def test_without_a_cpp_compiler_nothing_starts(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("taken", ["", "a link", "open to all", "somebody's"])
+@pytest.mark.parametrize("taken", ["", "a link", "open to all", "open to a group", "somebody's"])
 def test_what_torch_compiled_is_loaded_from_no_folder_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
 ) -> None:
@@ -170,6 +171,10 @@ def test_what_torch_compiled_is_loaded_from_no_folder_of_others(
         case "open to all":
             usual.mkdir()
             usual.chmod(0o777)
+        case "open to a group":
+            usual.mkdir()
+            usual.chmod(0o775)
+            monkeypatch.setattr(grp, "getgrgid", lambda _: grp.struct_group(("lab", "x", 4711, ["ada", "bob"])))
         case "somebody's":
             usual.mkdir()
             monkeypatch.setattr(os, "getuid", lambda: 4711)
