@@ -29,7 +29,7 @@ from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
 from mission_tui.gpu_driver import ask_driver, may_be_here
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, open_folder, open_to_lock
-from mission_tui.records.files.atomic import StorageError, read_json, write_atomic_group, write_json
+from mission_tui.records.files.atomic import StorageError, read_json, storing, write_atomic_group, write_json
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
 
@@ -113,6 +113,13 @@ def _first(pattern: re.Pattern[str], path: Path) -> str:
 def tune_journal(root: Path, name: str) -> Path:
     """Where the journal of the tune called `name` lies; nothing is created."""
     return root / "tuning" / name / "journal.jsonl"
+
+
+def make_tune_folder(root: Path, name: str) -> None:
+    """Make the folder of its journal. Raises `StorageError`, also where that would lie behind a link."""
+    folder = tune_journal(root, name).parent
+    with storing(folder, "make"):
+        _make_own(folder)
 
 
 def measured_of(
@@ -208,8 +215,8 @@ def _lock(descriptor: int, until: float) -> None:
 
 def _make_own(folder: Path) -> None:
     """Make it. Raises `OSError` where it would lie behind a link, which somebody else's runs root may hold."""
-    make_folder(folder)
     for each in (folder.parent, folder):
+        make_folder(each)
         os.close(open_folder(each, listed=False))
 
 

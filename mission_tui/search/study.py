@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.errors import DamagedError, UsageError, install_words
 from mission_tui.fleet.search.plan import Parameter, Pruning, SearchPlan, Value, default_point
 from mission_tui.fleet.search.result import SearchTrial, TrialState
+from mission_tui.plain_files import open_to_lock
 from mission_tui.records.files.atomic import storing
 
 if TYPE_CHECKING:
@@ -37,16 +38,15 @@ def check_installed() -> None:
 
 
 def mend(path: Path) -> None:
-    """Cut off the last line of a study where a crash left half of it, and the lock of a driver that is dead."""
+    """Cut off the last line of a study where a crash left half of it, and the lock of a driver that is dead.
+
+    Raises `StorageError` for a link, or a second name of a file: Optuna would write through it.
+    """
     with storing(path, "mend"):
         path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:
-            return
-        whole = raw.rfind(b"\n") + 1
-        if whole < len(raw):
-            os.truncate(path, whole)
+        with os.fdopen(open_to_lock(path), "r+b") as file:
+            raw = file.read()
+            file.truncate(raw.rfind(b"\n") + 1)
 
 
 class Study:

@@ -16,7 +16,15 @@ from msgspec import structs
 from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records import tuning_files
-from mission_tui.records.tuning_files import all_kept, keep_speeds, kept_speeds, measured_of, measuring_alone
+from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.tuning_files import (
+    all_kept,
+    keep_speeds,
+    kept_speeds,
+    make_tune_folder,
+    measured_of,
+    measuring_alone,
+)
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import stub_spec
 from tests.waiting import until
@@ -167,15 +175,17 @@ def test_a_root_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("host")
 @pytest.mark.parametrize("link", ["tuning", "tuning/devices"])
 def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
-    """In a runs root that came from somebody else it may lead anywhere."""
+    """In a runs root that came from somebody else it may lead anywhere, and so may the journal of a tune."""
     elsewhere, root = tmp_path / "elsewhere", tmp_path / "runs"
-    (elsewhere / "devices").mkdir(parents=True)
+    elsewhere.mkdir()
     (root / link).parent.mkdir(parents=True)
     (root / link).symlink_to(elsewhere)
     with measuring_alone(root, of(), 5.0):
         keep_speeds(root, of(), SPACES, SPEEDS)
     assert kept_speeds(root, of()) is None
-    assert [path.name for path in elsewhere.rglob("*")] == ["devices"]
+    with pytest.raises(StorageError, match=r"symbolic link|Not a directory"):
+        make_tune_folder(root, "devices")
+    assert list(elsewhere.rglob("*")) == []
 
 
 def holding(root: Path, forked: bool = False) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -11,7 +12,8 @@ import pytest
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.search.plan import SearchPlan
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.search.study import RUNGS, Study, check_installed
+from mission_tui.records.files.atomic import StorageError
+from mission_tui.search.study import RUNGS, Study, check_installed, mend
 
 BASE = Spec(
     preset="cart",
@@ -33,6 +35,16 @@ def test_without_optuna_there_is_one_sentence_with_the_install_line() -> None:
     lacking = mock.patch.dict(sys.modules, {"optuna": None})
     with lacking, pytest.raises(UsageError, match=r"search needs Optuna, .*\.\[search\]"):
         check_installed()
+
+
+@pytest.mark.parametrize("other_name", [Path.symlink_to, Path.hardlink_to], ids=["link", "second name"])
+def test_no_study_is_mended_through_a_link(tmp_path: Path, other_name: Callable[[Path, Path], None]) -> None:
+    """In a run from elsewhere `study.log` may be another file of this user, whose last line may have no end."""
+    (tmp_path / "mine").write_text("a line\nand half of one")
+    other_name(tmp_path / "study.log", tmp_path / "mine")
+    with pytest.raises(StorageError, match=r"study\.log"):
+        mend(tmp_path / "study.log")
+    assert (tmp_path / "mine").read_text() == "a line\nand half of one"
 
 
 def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:

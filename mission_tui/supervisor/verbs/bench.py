@@ -28,7 +28,6 @@ from mission_tui.fleet.launch_plan import check_name, repeat_seed
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.ipc.replies import Benched, FleetTuned, Progress, Tuned
 from mission_tui.ipc.requests import Bench, Tune, TuneFleet
-from mission_tui.plain_files import make_folder
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.tuning_files import host_fingerprint
@@ -272,7 +271,7 @@ def _journal(
 ) -> Iterator[tuple[AppendLog, str, TuneBegun, tuple[ProbeDone, ...]]]:
     """The open journal, the tune's name, and what it tells; a new one, or that of the last tune of the preset."""
     preset = request.item.spec.preset
-    from mission_tui.records.tuning_files import newest_tune, tune_journal
+    from mission_tui.records.tuning_files import make_tune_folder, newest_tune, tune_journal
 
     name = newest_tune(runs.root, preset) if request.go_on else check_name(request.name)
     if name is None:
@@ -282,7 +281,7 @@ def _journal(
         raise UsageError(f"{name} is at work already; wait for it, or end it first")
     _at_work.add(path)
     try:
-        make_folder(path.parent)
+        make_tune_folder(runs.root, name)
         log = AppendLog(path)
         try:
             yield (log, name, *_begun(log, path, request, name, devices))
