@@ -346,7 +346,11 @@ def test_event_files_of_sb3(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_an_event_file_that_breaks_off_says_what_was_not_read(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """An event in the middle is damaged: that what comes after it was not judged is said; of a whole file nothing."""
+    """An event in the middle is damaged, or says that it is longer than all memory: that what comes after it was not
+    judged is said; of a whole file nothing.
+    """
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
     write_events(tmp_path / "tb", [("train/approx_kl", 0.01, 512 * k) for k in range(1, 41)])
     assert main(["judge", "tb"]) == 0
     assert capsys.readouterr().err == ""
@@ -358,6 +362,11 @@ def test_an_event_file_that_breaks_off_says_what_was_not_read(
     printed = capsys.readouterr()
     assert f"tb: {file.name}: its last" in printed.err
     assert "bytes were not read: an event there is damaged or cut short" in printed.err
+    written[len(written) // 2] ^= 255
+    length = (1 << 62).to_bytes(8, "little")
+    file.write_bytes(written + length + masked_crc32c(length).to_bytes(4, "little") + bytes(99))
+    assert main(["judge", "tb"]) == 0
+    assert "its last 111 bytes were not read" in capsys.readouterr().err
 
 
 @needs_tensorboard

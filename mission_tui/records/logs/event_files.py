@@ -127,6 +127,8 @@ def _steps(path: Path, words: dict[str, str], damage: list[str]) -> Iterator[Ste
                     step.values.setdefault(value.tag, []).append(scalar)
     except (OSError, DecodeError) as error:
         raise LogError(f"{path}: cannot be read as an event file: {error}") from None
+    except MemoryError:
+        pass  # an event that says that it is longer than all memory: the loader asks for so much at once
     if step is not None:
         yield step
     # The loader stops at the first event that is not whole and says nothing: what comes after it would not be missed.
