@@ -33,6 +33,10 @@ class EngineJob:
         """It waits in the engine's queue."""
         self.sighting = Sighting(stage="queued", why=why)
 
+    def cancel(self, why: str) -> None:
+        """Somebody takes it out of the engine's queue, by a command of that."""
+        self.sighting = Sighting(stage="gone", why=why, cancelled=True)
+
     def begin(self, node: str) -> None:
         """Its trainer runs on a node."""
         self.sighting = Sighting(stage="running", node=node, begun=True)

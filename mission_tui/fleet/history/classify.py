@@ -78,11 +78,15 @@ def classify(
     return _failed(end, exit_facts, checkpoint)
 
 
-def never_begun(asked: Collection[Verb], last_checkpoint: str | None) -> Outcome:
-    """The outcome of an attempt of which no process was ever seen, given the newest verified checkpoint of before."""
-    if not ENDING & set(asked):
+def never_begun(asked: Collection[Verb], last_checkpoint: str | None, cancelled: str = "") -> Outcome:
+    """The outcome of an attempt of which no process was ever seen, given the newest verified checkpoint of before.
+
+    `cancelled` says who took it from its engine's queue, where nobody did so here.
+    """
+    here = bool(ENDING & set(asked))
+    if not here and not cancelled:
         return Failed("start", "its keeper was never started, or died at once", last_checkpoint)
-    cause = "ended by you before it had begun"
+    cause = "ended by you before it had begun" if here else f"{cancelled} before it had begun"
     if last_checkpoint is None or "kill" in asked:
         return Killed(last_checkpoint, cause)
     return Stopped(last_checkpoint, cause)

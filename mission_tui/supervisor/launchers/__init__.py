@@ -54,7 +54,8 @@ class Sighting(Struct, frozen=True, kw_only=True):
     `why` says what a queued one waits for, or what the engine knows of the end of one that is gone; `node` where it
     runs, empty for this machine. `begun`: it said once who it is; `rebooted`: its machine was restarted since.
     `unsure`: that its keeper is gone is not certain. `interrupted`: why the engine ended it, where it may go on in
-    another job. `suspended`: why its engine has it stand still, and what helps. `pids` are processes of this machine.
+    another job; `cancelled`: somebody ended its job there. `suspended`: why its engine has it stand still, and what
+    helps. `pids` are processes of this machine.
     """
 
     stage: Stage
@@ -64,6 +65,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
     rebooted: bool = False
     unsure: bool = False
     interrupted: str = ""
+    cancelled: bool = False
     suspended: str = ""
     pids: Pids = Pids()
 

@@ -127,7 +127,7 @@ def unless_seen(path: Path, root: Path) -> str:
 class EngineJob(Protocol):
     """A job as the engine's list has it: it `waits`, `runs`, or is over; `suspended` says why one that runs stands
     still, `interrupted` why the engine ended it, where it may go on in another job, and `ended` what there is to say of
-    its end otherwise.
+    its end otherwise. `cancelled`: a person ended it.
     """
 
     @property
@@ -146,6 +146,8 @@ class EngineJob(Protocol):
     def interrupted(self) -> str: ...
     @property
     def ended(self) -> str: ...
+    @property
+    def cancelled(self) -> bool: ...
     @property
     def why_it_waits(self) -> str: ...
     @property
@@ -400,7 +402,14 @@ class EngineLauncher(Generic[J]):
             # Its keeper could not say why; what the engine has on the node may have, such as a limit of memory.
             said = last_words(files.path / self.log_name)
             why += f"; {said}" if said else ""
-        return Sighting(stage="gone", begun=begun, node=found.node, why=why, interrupted=found.interrupted)
+        return Sighting(
+            stage="gone",
+            begun=begun,
+            node=found.node,
+            why=why,
+            interrupted=found.interrupted,
+            cancelled=found.cancelled,
+        )
 
     def _take(self, known: Known[J], found: J | None) -> None:
         """Take in that the list has `found` for the attempt."""

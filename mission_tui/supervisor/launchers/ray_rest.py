@@ -205,11 +205,18 @@ class RayJob(Struct, frozen=True, kw_only=True):
         """What Ray says of its end, where that was none in order."""
         if self.state == "SUCCEEDED" or self.runs:
             return ""
+        if self.cancelled:
+            return f"somebody stopped its job {self.number} in Ray"
         code = "" if self.exit_code is None else f" with exit code {self.exit_code}"
         lines = [line.strip() for line in self.message.splitlines() if line.strip()]
         # With a code, it is the log that says more.
         said = f" ({clean(lines[0], 160)})" if lines and self.exit_code is None and self.state == "FAILED" else ""
         return f"Ray ended its job {self.number}: {self.state}{code}{said}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody ended it by `ray job stop`, or on the dashboard."""
+        return self.state == "STOPPED"
 
     @property
     def why_it_waits(self) -> str:

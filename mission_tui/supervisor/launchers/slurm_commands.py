@@ -162,12 +162,17 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         """What Slurm says of its end, where that was none in order."""
         if self.state in ("COMPLETED", "RUNNING", "COMPLETING"):
             return ""
-        if self.state == "CANCELLED":
+        if self.cancelled:
             # Its reason is the one for which it waited before.
-            return f"somebody cancelled its job {self.number} in Slurm (scancel): CANCELLED"
+            return f"somebody cancelled its job {self.number} in Slurm (scancel)"
         reason = f" ({self.reason})" if self.reason not in ("", "None", "NonZeroExitCode") else ""
         more = "; slurm.mem asks for more" if self.state == "OUT_OF_MEMORY" else ""
         return f"Slurm ended its job {self.number}: {self.state}{reason}{more}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody ended it by `scancel`."""
+        return self.state == "CANCELLED"
 
     @property
     def why_it_waits(self) -> str:

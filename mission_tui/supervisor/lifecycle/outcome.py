@@ -50,7 +50,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
     checkpoint = known.metrics.checkpoint
     outcome: Outcome
     if ended is None and not seen.begun and run.end is None:
-        outcome = never_begun(asked, checkpoint)
+        outcome = never_begun(asked, checkpoint, clean(seen.why, CAUSE_CHARACTERS) if seen.cancelled else "")
     else:
         by_exit = run.spec is not None and run.spec.run.command is not None
         full = f"the disk of {core.root} is full: free some space there" if core.reserve.needed else ""

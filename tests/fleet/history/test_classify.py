@@ -232,19 +232,24 @@ def test_reboot_is_a_loss_with_its_own_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "checkpoint", "outcome"),
+    ("asked", "checkpoint", "cancelled", "outcome"),
     [
-        (set(), LAST, Failed("start", "its keeper was never started, or died at once", LAST)),
-        ({"stop"}, LAST, Stopped(LAST, "ended by you before it had begun")),
-        ({"stop"}, None, Killed(None, "ended by you before it had begun")),
-        ({"kill"}, LAST, Killed(LAST, "ended by you before it had begun")),
+        (set(), LAST, "", Failed("start", "its keeper was never started, or died at once", LAST)),
+        ({"stop"}, LAST, "", Stopped(LAST, "ended by you before it had begun")),
+        ({"stop"}, None, "", Killed(None, "ended by you before it had begun")),
+        ({"kill"}, LAST, "", Killed(LAST, "ended by you before it had begun")),
+        (set(), LAST, "cancelled", Stopped(LAST, "cancelled before it had begun")),
+        (set(), None, "cancelled", Killed(None, "cancelled before it had begun")),
+        ({"stop"}, LAST, "cancelled", Stopped(LAST, "ended by you before it had begun")),
     ],
 )
 def test_an_attempt_that_never_began_ended_as_it_was_asked_to(
-    asked: set[Verb], checkpoint: str | None, outcome: Outcome
+    asked: set[Verb], checkpoint: str | None, cancelled: str, outcome: Outcome
 ) -> None:
-    """What was stopped before a process of it was seen is not lost; what nobody stopped has failed to start."""
-    assert never_begun(asked, checkpoint) == outcome
+    """What was stopped before a process of it was seen is not lost, wherever it was stopped; what nobody stopped has
+    failed to start.
+    """
+    assert never_begun(asked, checkpoint, cancelled) == outcome
 
 
 def test_a_claim_without_a_checkpoint_is_not_believed() -> None:

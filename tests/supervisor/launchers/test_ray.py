@@ -416,7 +416,7 @@ async def test_what_ray_never_placed_waits_here_again(tmp_path: Path, head: Head
             "node n1 was lost",
         ),
         ("FAILED", {"error_type": "JOB_SUPERVISOR_ACTOR_DIED", "message": "gone"}, "Ray lost its job", "Ray lost"),
-        ("STOPPED", {}, "", "STOPPED"),
+        ("STOPPED", {}, "", "somebody stopped its job"),
         ("FAILED", {"driver_exit_code": 73}, "", "node n1 does not see the runs root"),
     ],
 )

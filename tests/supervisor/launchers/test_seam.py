@@ -150,6 +150,16 @@ async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(fiel
         assert (ended.outcome, ended.cause) == ("failed", "exit code 3")
 
 
+async def test_a_job_that_is_cancelled_in_its_queue_has_not_failed(field: Field) -> None:
+    """Who cancelled it is said, and nothing starts it again."""
+    async with field.supervisor() as supervisor:
+        run = await supervisor.launch("scripted")
+        await supervisor.wait(run, lambda _: field.engine.jobs)
+        field.engine.job(run).cancel("somebody cancelled it")
+        ended = await supervisor.wait(run, lambda view: view.state == "ended")
+        assert (ended.outcome, ended.cause) == ("killed", "somebody cancelled it before it had begun")
+
+
 async def test_the_price_of_a_run_elsewhere_is_what_it_takes_there(field: Field) -> None:
     """Cores and memory of a node, whatever this machine has left; nothing here makes it wait."""
     async with field.supervisor() as supervisor:

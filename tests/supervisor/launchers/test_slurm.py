@@ -489,6 +489,7 @@ async def test_what_slurm_ended_may_go_on_elsewhere(
     seen = launcher.look(job)
     assert seen.stage == "gone"
     assert seen.interrupted.startswith(why) if why else not seen.interrupted
+    assert seen.cancelled == (state == "CANCELLED")
 
 
 def test_what_nobody_says_comes_from_the_price(tmp_path: Path) -> None:
@@ -633,7 +634,7 @@ async def test_who_left_no_record_has_what_slurm_printed_on_the_node(
     await launcher.refresh([job])
     assert launcher.look(job).why == "Slurm ended its job 7: FAILED; slurmstepd: error: StepId=7 exceeded memory limit"
     cancelled = SlurmJob(number="7", name="r.1", folder="/r", state="CANCELLED", reason="JobHeldUser")
-    assert cancelled.ended == "somebody cancelled its job 7 in Slurm (scancel): CANCELLED"
+    assert cancelled.ended == "somebody cancelled its job 7 in Slurm (scancel)"
     killed = SlurmJob(number="7", name="r.1", folder="/r", state="OUT_OF_MEMORY")
     assert killed.ended == "Slurm ended its job 7: OUT_OF_MEMORY; slurm.mem asks for more"
 
