@@ -43,7 +43,8 @@ class Command(NamedTuple):
 
     It means something in `states` (None: in all), with `why_not` as the sentences for others; in those of `already` it
     changes nothing. Foreign runs refuse it if it is for `ours`; `on_finding`: it is about an open finding.
-    `unsupported` says why a run of a command that is not ours can never take it.
+    `unsupported` says why a run of a command that is not ours can never take it, `elsewhere` why one that Slurm or Ray
+    carries out cannot; `begun`: one whose job still waits in their queue cannot either.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Command(NamedTuple):
     ours: bool = False
     on_finding: bool = False
     unsupported: str = ""
+    elsewhere: str = ""
+    begun: bool = False
 
 
 def _order(
@@ -93,14 +96,16 @@ CATALOGUE: tuple[Command, ...] = (
         "hold at the next update; the process stays",
         "Hold runs at their next update boundary.",
         frozenset({"running", "starting"}),
-    )._replace(hint=3, unsupported=f"{_COMMAND} cannot be held at an update; freeze stops it where it stands"),
+    )._replace(
+        hint=3, begun=True, unsupported=f"{_COMMAND} cannot be held at an update; freeze stops it where it stands"
+    ),
     _order(
         "freeze",
         "F",
         "stop every process where it stands; memory stays held",
         "Stop runs where they stand; memory stays held.",
         frozenset({"running", "starting", "paused"}),
-    ),
+    )._replace(elsewhere="nothing can be frozen on the node of a cluster; pause it instead"),
     _order(
         "park",
         "B",
@@ -162,6 +167,7 @@ CATALOGUE: tuple[Command, ...] = (
         why_not=MappingProxyType(
             {"stopping": "it is stopping, which saves one anyway", "frozen": "it is frozen; resume it first"}
         ),
+        begun=True,
         unsupported=f"{_COMMAND} saves what and when it wants to",
     ),
     Command(
@@ -334,13 +340,23 @@ def refusal(can: tuple[str, ...], name: str) -> str | None:
     return None if name in can else _OTHERS.get(name)
 
 
-def objection(name: str, can: tuple[str, ...], state: RunState) -> str | None:
-    """Why the command means nothing for a run in `state` that `can` do so much, in words; None when it does."""
-    against = refusal(can, name)
-    states = COMMANDS[name].states
-    if against is not None or states is None or state in states:
+def never(name: str, view: RunView) -> str | None:
+    """Why the run can never take the command, whatever its state; None when it can."""
+    elsewhere = COMMANDS[name].elsewhere if view.launcher != "local" else ""
+    return refusal(view.can, name) or elsewhere or None
+
+
+def objection(name: str, view: RunView) -> str | None:
+    """Why the command means nothing for the run as it stands, in words; None when it does."""
+    command = COMMANDS[name]
+    if against := never(name, view):
         return against
-    return COMMANDS[name].why_not.get(state, f"it is {state}")
+    if command.states is not None and view.state not in command.states:
+        return command.why_not.get(view.state, f"it is {view.state}")
+    if command.begun and view.job_waits:
+        # That may last for days.
+        return f"its job has not begun ({view.job_waits}); stop takes it from the queue"
+    return None
 
 
 def is_done_already(name: str, view: RunView) -> bool:
@@ -359,7 +375,7 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
     foreign = "foreign" in view.flags
     if name == "adopt" or (foreign and command.ours):
         return foreign and name == "adopt"
-    if objection(name, view.can, view.state) is not None or is_done_already(name, view):
+    if objection(name, view) is not None or is_done_already(name, view):
         return False
     if command.on_finding:
         return _helps(name, finding)
@@ -370,9 +386,8 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
     if name == "evaluate":
         return view.last_checkpoint is not None
     if name == "resume":
-        waits = view.state in _HELD | OVER or view.pausing or view.restart is not None
-        # What was ended in the queue takes its place there again.
-        return waits and (view.state not in OVER or view.attempt == 0 or _has_begun_somewhere(view))
+        # One that ended before its first checkpoint begins anew, and in the queue it takes its place again.
+        return view.state in _HELD | OVER or view.pausing or view.restart is not None
     return name != "resume with" or _has_begun_somewhere(view)
 
 

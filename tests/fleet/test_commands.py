@@ -31,9 +31,10 @@ def test_every_state_has_its_own_verbs() -> None:
 
 
 def test_what_needs_a_checkpoint_is_not_offered_without_one() -> None:
-    """A run that never saved can neither go on nor be played; a command may begin again all the same."""
+    """A run that never saved cannot go on with other settings, nor be played; `resume` has it begin anew."""
     bare = ended("bare-0000", 5, "failed", last_checkpoint=None)
-    assert not any(is_applicable(verb, bare) for verb in ("resume", "resume with", "evaluate"))
+    assert not any(is_applicable(verb, bare) for verb in ("resume with", "evaluate"))
+    assert is_applicable("resume", bare)
     assert is_applicable("resume", structs.replace(bare, can=()))
     unbegun = structs.replace(bare, attempt=0)
     assert (is_applicable("resume", unbegun), is_applicable("resume with", unbegun)) == (True, False)
@@ -54,10 +55,24 @@ def test_what_screen_and_supervisor_say_is_the_same() -> None:
             continue
         for state in get_args(RunState):
             view = structs.replace(LIVE[0], state=state, last_checkpoint="7")
-            refused = objection(row.name, view.can, state) is not None
+            refused = objection(row.name, view) is not None
             assert is_applicable(row.name, view) == (not refused and state not in row.already)
-    assert objection("checkpoint", LIVE[0].can, "stopping") == "it is stopping, which saves one anyway"
-    assert objection("park", (), "running") == refusal((), "park")
+    stopping = structs.replace(LIVE[0], state="stopping")
+    assert objection("checkpoint", stopping) == "it is stopping, which saves one anyway"
+    assert objection("park", structs.replace(LIVE[0], state="running", can=())) == refusal((), "park")
+
+
+def test_a_run_of_a_cluster_is_offered_what_can_be_done_there() -> None:
+    """Nothing is frozen on a node, and no trainer is asked of a job that still waits for one."""
+    trains = structs.replace(LIVE[0], state="running", launcher="slurm", cause=None)
+    assert (is_applicable("freeze", trains), is_applicable("pause", trains)) == (False, True)
+    assert objection("freeze", trains) == "nothing can be frozen on the node of a cluster; pause it instead"
+    waits = structs.replace(trains, state="starting", cause="waits: Resources")
+    begins = structs.replace(waits, cause=None)
+    offered = {verb: is_applicable(verb, waits) for verb in ("pause", "checkpoint", "stop", "kill", "park")}
+    assert offered == {"pause": False, "checkpoint": False, "stop": True, "kill": True, "park": True}
+    assert objection("pause", waits) == "its job has not begun (waits: Resources); stop takes it from the queue"
+    assert is_applicable("pause", begins)
 
 
 def test_orders_are_those_that_a_request_can_carry() -> None:
@@ -80,4 +95,4 @@ def test_a_run_that_parks_can_still_be_stopped_for_good() -> None:
     assert is_applicable("stop", parking)
     assert not is_done_already("stop", parking)
     assert is_done_already("stop", structs.replace(parking, parking=False))
-    assert objection("stop", parking.can, "stopping") is None
+    assert objection("stop", parking) is None

@@ -28,6 +28,7 @@ import msgspec
 from click.testing import CliRunner
 from mission_tui.cli.root import cli
 from mission_tui.fleet.commands import objection
+from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from mission_tui.supervisor.verbs.acts import ACTS
 from mission_tui.tui.actions import ACTIONS
@@ -37,7 +38,8 @@ assert "Let runs rest." in CliRunner().invoke(cli, ["--help"]).output
 assert CliRunner().invoke(cli, ["nap", "--help"]).exit_code == 0
 assert [action.keys for action in ACTIONS if action.name == "nap"] == [("f9",)]
 assert "nap" in VERBS and "nap" in ACTS
-assert objection("nap", (), "frozen") == "it is frozen"
+frozen = RunView(id="a", name="a", preset="", run_dir="", state="frozen", created_t=0.0)
+assert objection("nap", frozen) == "it is frozen"
 act = Act(id=1, verb="nap", runs=("a",))
 assert msgspec.json.decode(msgspec.json.encode(act), type=Act) == act
 """

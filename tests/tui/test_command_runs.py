@@ -86,9 +86,9 @@ async def test_a_command_has_no_preset_to_be_held_against() -> None:
         await stage.shows("Compare the settings of loop with")
 
 
-def test_what_saved_nothing_is_not_offered_to_be_resumed() -> None:
-    """The footer has no key that is only refused; a command may begin again."""
+def test_what_saved_nothing_may_begin_anew() -> None:
+    """The footer has the key: the supervisor takes it, and says that nothing of before is left."""
     dead = {"state": "ended", "outcome": "killed", "last_checkpoint": None}
-    assert "resume" not in labels(structs.replace(LIVE[0], **dead))
+    assert "resume" in labels(structs.replace(LIVE[0], **dead))
     assert "resume" in labels(structs.replace(COMMAND, **dead))
     assert "resume" in labels(structs.replace(LIVE[0], **dead | {"last_checkpoint": "000004096"}))

@@ -304,6 +304,11 @@ class RunView(Struct, frozen=True, kw_only=True):
     varied: dict[str, float | str] = field(default_factory=dict)
 
     @property
+    def job_waits(self) -> str:
+        """For what its job waits in the queue of Slurm or Ray; empty where it does not."""
+        return (self.cause or "") if self.state == "starting" and self.launcher != "local" else ""
+
+    @property
     def pace(self) -> float | None:
         """Steps per second of a run that trains now; None for one that stands, waits or ended, however fast it was."""
         return self.steps_per_s if self.state in ("running", "stopping") else None

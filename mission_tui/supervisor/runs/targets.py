@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mission_tui.errors import CheckpointError, UsageError, nearest
-from mission_tui.fleet.commands import objection, refusal
+from mission_tui.fleet.commands import never, objection, refusal
 from mission_tui.fleet.events.findings import Finding, harmed_from
 from mission_tui.fleet.events.journal import AttemptStarting, FleetEvent
 from mission_tui.fleet.events.outcome import OVER
@@ -116,7 +116,7 @@ def live_targets(
                 against: str | None = _over(runs, run_id)
             else:
                 view = runs.store.view(run_id)
-                against = refusal(view.can, verb) or _unseen(run) or objection(verb, view.can, view.state)
+                against = never(verb, view) or _unseen(run) or objection(verb, view)
                 against = against or detail(run)
             if run is not None and against is None:
                 chosen[run_id] = run

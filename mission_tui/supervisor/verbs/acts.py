@@ -93,8 +93,6 @@ async def freeze(core: Core, request: Act) -> Accepted:
     def detail(run: LiveRun) -> str | None:
         if run.freezes:
             return "it is frozen"
-        if not run.launcher.can.freezes:
-            return f"where it runs (run.launcher = '{run.launcher.name}') nothing can be frozen; pause it instead"
         return None if run.sighting.trains else "its trainer is not known yet; try again in a moment"
 
     runs, notes = live_targets(core, request.runs, "freeze", detail)
@@ -116,12 +114,7 @@ async def checkpoint(core: Core, request: Act) -> Accepted:
 
 def _unreached(run: LiveRun) -> str | None:
     """Why nobody there can be asked now; None where its trainer can."""
-    if run.link is not None:
-        return None
-    if run.sighting.stage == "queued":
-        # That may last for days.
-        return f"its job has not begun ({run.sighting.why}); stop takes it from the queue"
-    return "its trainer is not connected; try again in a moment"
+    return None if run.link is not None else "its trainer is not connected; try again in a moment"
 
 
 ACTS = {"stop": stop, "kill": kill, "pause": pause, "freeze": freeze, "park": park, "checkpoint": checkpoint}

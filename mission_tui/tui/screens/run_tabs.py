@@ -277,7 +277,7 @@ class RunPlayer:
         if context.readonly or (context.snapshot is not None and context.snapshot.replay is not None):
             return False
         plays = view.state == "running" and view.update is not None and refusal(view.can, "evaluate") is None
-        return plays and objection("checkpoint", view.can, view.state) is None
+        return plays and objection("checkpoint", view) is None
 
     async def _save(self) -> None:
         if self._view is not None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
-from mission_tui.fleet.commands import CATALOGUE, is_done_already, objection, refusal
+from mission_tui.fleet.commands import CATALOGUE, is_done_already, never, objection
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
@@ -65,17 +65,20 @@ VERBS: Mapping[str, Verb] = {**{row.name: _order(row.name) for row in CATALOGUE 
 
 def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """Those of `runs` that can do `verb` in any state; says why not when none can."""
-    can = tuple(view for view in runs if refusal(view.can, verb) is None)
+    can = tuple(view for view in runs if never(verb, view) is None)
     if runs and not can:
-        app_context.toast(f"cannot {verb} {names(runs)}: {refusal(runs[0].can, verb)}", "warning")
+        app_context.toast(f"cannot {verb} {names(runs)}: {never(verb, runs[0])}", "warning")
     return can
 
 
 def fitting(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """The runs in a state in which `verb` means something; says so when there is none."""
-    fit = tuple(it for it in runs if not is_done_already(verb, it) and objection(verb, it.can, it.state) is None)
+    fit = tuple(it for it in runs if not is_done_already(verb, it) and objection(verb, it) is None)
     if not fit and runs:
         one = runs[0]
+        if len(runs) == 1 and one.job_waits and (against := objection(verb, one)):
+            app_context.toast(f"cannot {verb} {one.name}: {against}", "warning")
+            return fit
         app_context.toast(
             f"nothing to {verb}: {one.name} is {state_word(one)}"
             if len(runs) == 1

@@ -251,7 +251,7 @@ def unsettled(history: History, core: Core) -> Iterator[Violation]:
             yield f"{run} is still {view.state}: {view.cause}"
         if view.state in ("ended", "parked") and not view.cause:
             yield f"{run} ended without a cause"
-        if all(objection(verb, view.can, view.state) for verb in ("resume", "stop", "kill")):
+        if all(objection(verb, view) for verb in ("resume", "stop", "kill")):
             yield f"{run} is {view.state}, and nothing can be done about it"
 
 

@@ -230,7 +230,7 @@ async def test_what_it_cannot_do_is_refused_with_another_way(field: Field) -> No
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
         await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
-        with pytest.raises(UsageError, match=r"run\.launcher = 'scripted'\) nothing can be frozen; pause it instead"):
+        with pytest.raises(UsageError, match="nothing can be frozen on the node of a cluster; pause it instead"):
             await freeze(supervisor.core, Act(id=1, verb="freeze", runs=(run,)))
 
 
