@@ -24,6 +24,7 @@ from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, ne
 from mission_tui.fleet.text import clean, clean_lines
 from mission_tui.ipc.hosts import (
     ALL,
+    CONNECT_S,
     HERE,
     Host,
     advice,
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 BEST = "best"
 _SSH_FAILED, _NOT_FOUND, _NO_PROGRAM = 255, 127, 126
 _SAID_CHARACTERS = 4096
-_ANSWER_S = 45.0
-"""Of all that are asked together, and of a line that hangs ssh itself lets go after fifteen seconds."""
+_ANSWER_S = 15.0
+"""Beyond the time that a machine may take to answer at first. Of a line that hangs ssh itself lets go as soon."""
 _LONG_S = 15.0
 _ANSWER_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
@@ -208,10 +209,11 @@ def _answers(hosts: Mapping[str, Host | None], words: Sequence[str]) -> dict[str
 
 def _answer(host: Host | None, words: Sequence[str]) -> _Answer:
     try:
-        returned, out, error_out = _output_of(_argv(host, words))
+        within_s = _ANSWER_S + (CONNECT_S if host is None else host.connect_s)
+        returned, out, error_out = _output_of(_argv(host, words), within_s)
     except subprocess.TimeoutExpired:
         helps = "" if host is None else shared_line_hangs(host, os.environ)
-        return _Answer(EX_UNAVAILABLE, b"", helps or f"no answer within {_ANSWER_S:.0f} s")
+        return _Answer(EX_UNAVAILABLE, b"", helps or f"no answer within {within_s:.0f} s (connect_s in hosts.toml)")
     except OSError as error:
         return _Answer(EX_UNAVAILABLE, b"", f"ssh cannot be started: {error.strerror or error}")
     except _TooMuchError:
@@ -226,9 +228,9 @@ class _TooMuchError(Exception):
     """What no answer has: another machine may say things without end."""
 
 
-def _output_of(argv: Sequence[str]) -> tuple[int, bytes, bytes]:
+def _output_of(argv: Sequence[str], within_s: float) -> tuple[int, bytes, bytes]:
     """Exit code, stdout and stderr of a command. Raises `OSError`, `TimeoutExpired` and `_TooMuchError`."""
-    deadline = time.monotonic() + _ANSWER_S
+    deadline = time.monotonic() + within_s
     pipe = subprocess.PIPE
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as child:
         try:
@@ -250,7 +252,7 @@ def _read_both(child: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, 
         while streams.get_map():
             ready = streams.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise subprocess.TimeoutExpired(child.args, _ANSWER_S)
+                raise subprocess.TimeoutExpired(child.args, 0.0)
             for key, _ in ready:
                 if not (data := os.read(key.fd, _READ_BYTES)):
                     streams.unregister(key.fd)

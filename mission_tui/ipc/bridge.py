@@ -25,7 +25,7 @@ from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
-from mission_tui.ipc.hosts import Host, advice, shared_line_hangs, ssh_command
+from mission_tui.ipc.hosts import Host, advice, handshake_was_slow, shared_line_hangs, ssh_command
 from mission_tui.ipc.replies import Progress, Welcome
 from mission_tui.ipc.requests import (
     LOOKS,
@@ -38,7 +38,8 @@ from mission_tui.ipc.requests import (
 )
 from mission_tui.ipc.sockets import ConnectionLostError, LineReader, MalformedError, decode, encode
 
-HELLO_S = 30.0
+LAST_CONNECT_S = 240.0
+"""Who is too slow to answer has twice the time with each further try, up to this."""
 SILENT_S = 15.0
 """As long as ssh waits for the machine: one that answers it may have a supervisor, or an ssh, that hangs."""
 LEAST_POLL_S = 1.0
@@ -57,6 +58,7 @@ class BridgedConnection(AsyncConnection):
     def __init__(self, host: Host, environ: Mapping[str, str], *, readonly: bool = False) -> None:
         super().__init__(Path("/"), readonly=readonly)
         self._host, self._environ = host, environ
+        self._connect_s = host.connect_s
         self._bridge: Bridge | None = None
         self._silent = False
 
@@ -122,16 +124,27 @@ class BridgedConnection(AsyncConnection):
         self._hang_up()
         self._silent = False
         bridge = self._bridge = await asyncio.to_thread(
-            open_bridge, self._host, self._environ, wake=self._may_wake, readonly=self._readonly
+            open_bridge,
+            structs.replace(self._host, connect_s=self._connect_s),
+            self._environ,
+            wake=self._may_wake,
+            readonly=self._readonly,
         )
         try:
-            return await Link.over(bridge.link, HELLO_S, greeted=True)
+            return await Link.over(bridge.link, self._connect_s, greeted=True)
         except (OSError, ConnectionLostError) as error:
             why = await asyncio.to_thread(bridge.why)
             why = why or await asyncio.to_thread(shared_line_hangs, self._host, self._environ)
             self._hang_up()
             # A time that is over has no words of its own.
-            why = why or str(error) or f"nothing came within {HELLO_S:g} s: a slow line, or a machine with much to do"
+            if not (why or str(error)) or handshake_was_slow(why):
+                slow = why or f"nothing came within {self._connect_s:g} s"
+                self._connect_s = max(self._connect_s, min(2 * self._connect_s, LAST_CONNECT_S))
+                why = (
+                    f"{slow}: a slow line, or a machine with much to do; it has {self._connect_s:g} s the next time "
+                    "(connect_s in hosts.toml)"
+                )
+            why = why or str(error)
             raise NoSupervisorError(f"{self._host.name} does not answer: {why}") from error
 
     def _hang_up(self) -> None:

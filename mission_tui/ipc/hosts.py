@@ -1,11 +1,13 @@
 """Other machines by name, and how ssh is called to reach them: it proves who is who, and never asks for anything.
 
 `hosts.toml` in the user's configuration gives them names: an address as ssh knows it, or a table of `ssh`, `command`
-(how mission-tui is called there) and `runs_dir`. A name that does not stand there is an address.
+(how mission-tui is called there), `runs_dir` and `connect_s` (how long it may take to answer at first). A name that
+does not stand there is an address.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -22,14 +24,21 @@ HERE = "here"
 ALL = "all"
 SSH_VARIABLE = "MISSION_TUI_SSH"
 """The words with which ssh is called, as `GIT_SSH_COMMAND` has them."""
-_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3")
-_KEYS = ("ssh", "command", "runs_dir")
+_OPTIONS = ("BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3")
+_KEYS = ("ssh", "command", "runs_dir", "connect_s")
+CONNECT_S = 30.0
+"""So long a machine may take from the call of ssh to its first word."""
+MOST_CONNECT_S = 600.0
+_LEAST_HANDSHAKE_S = 10
+_HANDSHAKE_SHARE = 3
+"""Of that time ssh's handshake may take a third, and at least ten seconds."""
 _MOST_BYTES = 64 * 1024
 
 
 class Host(Struct, frozen=True):
     """A machine: `name` here, `address` as ssh knows it; `command` are the words that call mission-tui there. `hint`
-    names the machine that may be meant, where nobody gave this one its name.
+    names the machine that may be meant, where nobody gave this one its name. `connect_s` is how long it may take to
+    answer at first.
     """
 
     name: str
@@ -37,6 +46,7 @@ class Host(Struct, frozen=True):
     command: tuple[str, ...] = ("mission-tui",)
     runs_dir: str | None = None
     hint: str = ""
+    connect_s: float = CONNECT_S
 
     def remote_line(self, words: Sequence[str]) -> str:
         """How a shell there calls mission-tui with `words`; a runs root that stands in them goes before its own."""
@@ -82,13 +92,18 @@ def _host(file: Path, name: str, entry: object) -> Host:
     for key, value in entry.items():
         if key not in _KEYS:
             raise UsageError(f"{where}: there is no key {clean(key, 40)!r}{nearest(key, _KEYS)}")
+        if key == "connect_s":
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= MOST_CONNECT_S:
+                raise UsageError(f"{where}.connect_s has to be a number of seconds, from 1 to {MOST_CONNECT_S:g}")
+            continue
         if not isinstance(value, str) or not value:
             raise UsageError(f"{where}.{key} has to be text, such as {_EXAMPLES[key]!r}")
     try:
         command = tuple(shlex.split(entry.get("command", "mission-tui")))
     except ValueError as error:
         raise UsageError(f"{where}.command: {error}") from error
-    return Host(name, _address(entry.get("ssh", name), where), command, entry.get("runs_dir"))
+    connect_s = float(entry.get("connect_s", CONNECT_S))
+    return Host(name, _address(entry.get("ssh", name), where), command, entry.get("runs_dir"), connect_s=connect_s)
 
 
 _EXAMPLES = {"ssh": "ada@gpu1", "command": "/home/ada/venv/bin/mission-tui", "runs_dir": "/data/runs"}
@@ -118,7 +133,9 @@ def ssh_command(host: Host, words: Sequence[str], environ: Mapping[str, str], *,
 
     Raises `UsageError` when the words of the variable cannot be taken apart.
     """
-    return [*_ssh(environ), "-t" if terminal else "-T", "-C", "--", host.address, host.remote_line(words)]
+    handshake_s = max(_LEAST_HANDSHAKE_S, math.ceil(host.connect_s / _HANDSHAKE_SHARE))
+    options = ["-o", f"ConnectTimeout={handshake_s}", "-t" if terminal else "-T", "-C"]
+    return [*_ssh(environ), *options, "--", host.address, host.remote_line(words)]
 
 
 def _ssh(environ: Mapping[str, str]) -> list[str]:
@@ -137,7 +154,7 @@ def shared_line_hangs(host: Host, environ: Mapping[str, str]) -> str:
     sentence with what helps; else empty. None of ssh's own limits counts there, and it may hang for hours once the
     network was away. Blocks, 13 seconds at most.
     """
-    ssh = _ssh(environ)
+    ssh = [*_ssh(environ), "-o", f"ConnectTimeout={_LEAST_HANDSHAKE_S}"]
     shared = _ends(["-O", "check", "--", host.address], ssh, _CHECK_S)
     # One that lives may have nothing behind it any more.
     if shared is not None and (shared != 0 or _ends(["-T", "--", host.address, "true"], ssh, _TRUE_S) is not None):
@@ -216,6 +233,11 @@ def known_advice(said: str, host: Host) -> str:
         if any(words in line for line in about):
             return sentence.format(command=command) + _ANOTHER
     return ""
+
+
+def handshake_was_slow(said: str) -> bool:
+    """Whether ssh says that the machine took the connection, and was too slow from then on."""
+    return "timed out during banner exchange" in said or ("timed out" in said and "Connection to " in said)
 
 
 def line_broke(said: str) -> bool:

@@ -11,13 +11,22 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mission_tui.cli import hosts as cli_hosts
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc import async_client, bridge, hosts
 from mission_tui.ipc.bridge import BridgedConnection
-from mission_tui.ipc.hosts import Host, advice, host_called, known_hosts, shared_line_hangs, ssh_command
+from mission_tui.ipc.hosts import (
+    Host,
+    advice,
+    handshake_was_slow,
+    host_called,
+    known_hosts,
+    shared_line_hangs,
+    ssh_command,
+)
 from mission_tui.ipc.requests import Act, GetLog, GetTrash
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, ConnectionLostError
 from mission_tui.paths import socket_dir
@@ -48,10 +57,14 @@ def test_a_machine_is_an_address_or_a_table(tmp_path: Path) -> None:
     """What the table leaves out is as usual; without a file there are none."""
     file = tmp_path / "hosts.toml"
     assert known_hosts(file) == {}
-    file.write_text('[hosts]\ngpu1 = "ada@gpu1"\ngpu2 = {command = "/opt/my env/mission-tui -x", runs_dir = "/data"}\n')
+    file.write_text(
+        '[hosts]\ngpu1 = "ada@gpu1"\ngpu3 = {connect_s = 120}\n'
+        'gpu2 = {command = "/opt/my env/mission-tui -x", runs_dir = "/data"}\n'
+    )
     assert known_hosts(file) == {
         "gpu1": Host("gpu1", "ada@gpu1"),
         "gpu2": Host("gpu2", "gpu2", ("/opt/my", "env/mission-tui", "-x"), "/data"),
+        "gpu3": Host("gpu3", "gpu3", connect_s=120.0),
     }
 
 
@@ -63,6 +76,7 @@ def test_a_machine_is_an_address_or_a_table(tmp_path: Path) -> None:
         ("[hosts]\ngpu1 = 3", "hosts.gpu1 has to be an address"),
         ("[hosts]\ngpu1 = {comand = 'x'}", "no key 'comand'; did you mean 'command'?"),
         ("[hosts]\ngpu1 = {runs_dir = 3}", "hosts.gpu1.runs_dir has to be text"),
+        ("[hosts]\ngpu1 = {connect_s = '2m'}", "hosts.gpu1.connect_s has to be a number of seconds, from 1 to 600"),
         ("[hosts]\ngpu1 = '-oProxyCommand=x'", "'-oProxyCommand=x' is no address"),
         ("[hosts]\nall = 'gpu1'", "a machine needs another name"),
         ("[hosts]\n'a:b' = 'gpu1'", "a machine needs another name"),
@@ -90,6 +104,17 @@ def test_ssh_gets_words_and_the_other_machine_a_line() -> None:
     assert shlex.split(words[-1]) == line
     asked = ssh_command(host, ["--runs-dir", "/mine", "status"], {})
     assert shlex.split(asked[-1]) == ["/opt/my env/mission-tui", "--runs-dir", "/mine", "status"]
+    slow = structs.replace(host, connect_s=120.0)
+    for each, limit in ((host, "ConnectTimeout=10"), (slow, "ConnectTimeout=40")):
+        assert limit in ssh_command(each, ["status"], {})
+
+
+def test_a_slow_handshake_is_told_from_a_machine_that_is_not_there() -> None:
+    """Only the one is helped by more time."""
+    slow = "Connection timed out during banner exchange\nConnection to 10.0.0.1 port 22 timed out\n"
+    assert handshake_was_slow(slow)
+    assert handshake_was_slow("Connection to 10.0.0.1 port 22 timed out")
+    assert not handshake_was_slow("ssh: connect to host gpu1 port 22: Connection timed out")
 
 
 def test_the_home_of_the_other_machine_may_be_written_as_one_types_it_there() -> None:
@@ -197,15 +222,18 @@ async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_line_on_which_nothing_comes_in_time_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow it is: a reason is never empty."""
-    monkeypatch.setattr(bridge, "HELLO_S", 0.2)
+    """However slow it is: a reason is never empty, and the next try has twice the time."""
     monkeypatch.setattr(async_client, "BUSY_S", 0.2)
     script = tmp_path / "ssh"
     script.write_text("#!/bin/sh\ncase $* in *bridge*) exec sleep 60;; esac\n")
     script.chmod(0o700)
-    connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": str(script)})
-    with pytest.raises(NoSupervisorError, match=r"far does not answer: nothing came within 0\.2 s: a slow line"):
+    connection = BridgedConnection(Host("far", "far", connect_s=0.2), {**os.environ, "MISSION_TUI_SSH": str(script)})
+    said = (
+        r"far does not answer: nothing came within 0\.2 s: a slow line, or a machine with much to do; it has 0\.4 s the"
+    )
+    with pytest.raises(NoSupervisorError, match=said):
         await connection.ask(lambda id_: GetTrash(id=id_))
+    assert connection._connect_s == 0.4
     await connection.close()
 
 
