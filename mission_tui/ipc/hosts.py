@@ -189,6 +189,10 @@ _SSH_SAYS = (
     ("IDENTIFICATION HAS CHANGED", "its host key is not the one that is known here: `ssh {address}` says more"),
     ("Host key verification failed", "its host key is not known here: `ssh {address}` once, and answer the question"),
     ("Permission denied (", "it wants a password, and none is asked for here: `ssh-copy-id {address}`, or an agent"),
+    (
+        "stdio forwarding failed",
+        "the machine on the way to it (ProxyJump) does not reach it: is it up, and is its address right?",
+    ),
     ("no verb 'bridge'", "its mission-tui is too old to be shown here: `mission-tui --host {name} status` works"),
 )
 _NO_PYTHON = "{command} is there, and not the Python that its first line names: install mission-tui there anew, "
@@ -202,6 +206,9 @@ _SHELL_SAYS = (
     ("No such file", _MISSING),
 )
 """Of a line that names the command; bash, dash, zsh and fish have an order of words each."""
+_HUNG_UP = ("kex_exchange_identification:", "ssh_exchange_identification:", "Connection closed by UNKNOWN")
+"""What ssh says last where nobody has said who he is yet; what came before it says why, as of a machine on the way."""
+_NOT_LET_IN = "its ssh server hung up before it said anything: it has too many connections, or lets nobody in from here"
 _LINE_BROKE = ("Timeout, server", "client_loop:", "Read from remote host", "closed by remote host")
 
 
@@ -209,7 +216,8 @@ def advice(said: str, host: Host) -> str:
     """What ssh, or the program that it calls on `host`, said: one sentence with what helps where that is known, else
     the last line; empty where nothing was said.
     """
-    last = next((line for raw in reversed(said.split("\n")) if (line := clean(raw, 300))), "")
+    lines = [line for raw in said.split("\n") if (line := clean(raw, 300))]
+    last = next((line for line in reversed(lines) if not line.startswith(_HUNG_UP)), "")
     return known_advice(said, host) or last.removeprefix(_OURS)
 
 
@@ -232,7 +240,8 @@ def known_advice(said: str, host: Host) -> str:
     for words, sentence in _SHELL_SAYS:
         if any(words in line for line in about):
             return sentence.format(command=command) + _ANOTHER
-    return ""
+    spoken = [line for line in lines if line]
+    return _NOT_LET_IN if spoken and all(line.startswith(_HUNG_UP) for line in spoken) else ""
 
 
 def handshake_was_slow(said: str) -> bool:
@@ -242,4 +251,5 @@ def handshake_was_slow(said: str) -> bool:
 
 def line_broke(said: str) -> bool:
     """Whether ssh says that an established connection broke."""
-    return any(words in said for words in _LINE_BROKE)
+    lines = (line for line in said.split("\n") if not line.startswith(_HUNG_UP))
+    return any(words in line for line in lines for words in _LINE_BROKE)

@@ -24,6 +24,7 @@ from mission_tui.ipc.hosts import (
     handshake_was_slow,
     host_called,
     known_hosts,
+    line_broke,
     shared_line_hangs,
     ssh_command,
 )
@@ -117,6 +118,12 @@ def test_a_slow_handshake_is_told_from_a_machine_that_is_not_there() -> None:
     assert not handshake_was_slow("ssh: connect to host gpu1 port 22: Connection timed out")
 
 
+def test_only_a_line_that_was_there_can_break() -> None:
+    """Where nobody was let in, nothing of what was asked may have been done."""
+    assert line_broke("Connection to 10.0.0.1 closed by remote host.")
+    assert not line_broke("kex_exchange_identification: Connection closed by remote host\nConnection closed by UNKNOWN")
+
+
 def test_the_home_of_the_other_machine_may_be_written_as_one_types_it_there() -> None:
     """In `command` and `runs_dir`; what is typed here for a run is no business of the shell there."""
     host = Host("gpu1", "gpu1", ("~/my env/mission-tui",), "~/my runs")
@@ -132,6 +139,15 @@ def test_the_home_of_the_other_machine_may_be_written_as_one_types_it_there() ->
         ("mission-tui: runs root /data cannot be used: Permission denied", "runs root /data cannot be used: Perm"),
         ("bash: line 1: /opt/mt: No such file or directory", "/opt/mt is not found there"),
         ("sh: 1: /opt/mt: not found", "/opt/mt is not found there"),
+        ("kex_exchange_identification: Connection closed by remote host", "its ssh server hung up before it said any"),
+        (
+            "ssh: connect to host jump port 22: Connection refused\nkex_exchange_identification: Connection closed",
+            "ssh: connect to host jump port 22: Connection refused",
+        ),
+        (
+            "stdio forwarding failed\nConnection closed by UNKNOWN port 65535",
+            "the machine on the way to it (ProxyJump)",
+        ),
         ("zsh:1: no such file or directory: x\nzsh:1: command not found: /opt/mt", "/opt/mt is not found there"),
         ("bash: /opt/mt: cannot execute: required file not found", "not the Python that its first line names"),
         ("bash: /opt/mt: /old/python: bad interpreter: No such file", "not the Python that its first line names"),
