@@ -19,7 +19,8 @@ _PHASES_SHOWN = ("rollout", "update", "saving")
 
 def state_word(view: RunView) -> str:
     """One word: the outcome of an ended run, the phase of a running one unless it is to pause, else the state; of
-    one that stops to be resumed later `parking`, and of one whose machine does not answer `no link`.
+    one that stops to be resumed later `parking`, of one whose job waits in the queue of Slurm or Ray `pending`, and of
+    one whose machine does not answer `no link`.
     """
     if view.unheard_since is not None:
         return "no link"
@@ -29,6 +30,8 @@ def state_word(view: RunView) -> str:
         return "pausing"
     if view.parking:
         return "parking"
+    if view.job_waits:
+        return "pending"
     if view.state == "running" and view.phase in _PHASES_SHOWN:
         return view.phase
     if view.restart is not None and view.restart.after != "request":

@@ -197,7 +197,7 @@ class Clock:
             jobs = [run.job for run in self._core.live.values() if run.launcher is launcher and run.attempt]
             if jobs:
                 self._asking[name] = asyncio.create_task(launcher.refresh(jobs), name=f"launcher {name}")
-                self._core.duties.follow(f"asking launcher {name}", self._asking[name])
+                self._core.duties.follow(f"asking {name} how its jobs stand", self._asking[name])
 
     def _check_run(self, run: LiveRun) -> None:
         if run.turn is not None:

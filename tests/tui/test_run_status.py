@@ -46,6 +46,9 @@ def test_the_word_is_phase_state_or_outcome() -> None:
     assert state_word(a_run("a", phase=None)) == "running"
     assert state_word(a_run("a", state="stopping", phase="saving")) == "stopping"
     assert state_word(ENDED[1]) == "failed"
+    waits = a_run("a", state="starting", launcher="slurm", cause="waits: Resources", phase=None)
+    assert state_word(waits) == "pending"
+    assert state_word(structs.replace(waits, cause=None)) == "starting"
 
 
 def test_the_badge_names_the_worst_first() -> None:

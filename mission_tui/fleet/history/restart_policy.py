@@ -24,6 +24,8 @@ CRASH_LOOP = 5
 FORGIVEN_S = 3600.0
 """An attempt that lived this long was sound: what fails after it counts anew."""
 
+AT_LIMIT = "the time limit of its job"
+"""Why an engine ended an attempt that was warned of its time limit, and saved."""
 LONGEST_WAIT_S = 3600.0
 _ALWAYS = frozenset({"crash", "exit", "gpu_fault", "unknown"})
 REBOOTS = 3
@@ -108,5 +110,7 @@ def after_interruption(journal: JournalState, *, advanced: bool) -> StartAgain |
         return None
     done = 0 if advanced else journal.reboots
     if done >= REBOOTS:
-        return GiveUp(f"{done + 1} attempts in a row ended before their first update, last: {journal.interrupted}")
+        helps = "; a longer slurm.time leaves it time to train" if journal.interrupted == AT_LIMIT else ""
+        # Whether the one before these got that far is not counted.
+        return GiveUp(f"its last {done} attempts ended before their first update, last: {journal.interrupted}{helps}")
     return StartAgain(done + 1, 0.0)

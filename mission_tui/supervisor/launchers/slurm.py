@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import sys
 import time
@@ -42,6 +43,7 @@ from mission_tui.supervisor.launchers.engine import (
     unless_seen,
 )
 from mission_tui.supervisor.launchers.slurm_commands import (
+    MORE_MEMORY,
     PASSED,
     SLURM_LOG,
     SUSPENDED,
@@ -206,6 +208,9 @@ FULL_S = 60.0
 """So long nothing is submitted after Slurm has said that it takes no more jobs of this user."""
 
 
+_TOO_MUCH = re.compile(r"memory limit|oom.kill|out of memory", re.IGNORECASE)
+
+
 class SlurmLauncher(EngineLauncher[SlurmJob]):
     """What a supervisor has of a cluster."""
 
@@ -289,6 +294,13 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         forgotten = f"Slurm does not know its job {known.number} any more"
         followed = isinstance(known, SlurmKnown) and known.followed
         return structs.replace(seen, why=forgotten, interrupted=forgotten) if followed else seen
+
+    def _gone(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
+        """As for every engine. Only the log of a job says that it took too much memory, where Slurm uses no cgroups."""
+        seen = super()._gone(known, begun=begun)
+        if _TOO_MUCH.search(seen.why) is None or MORE_MEMORY in seen.why:
+            return seen
+        return structs.replace(seen, why=f"{seen.why}; {MORE_MEMORY}")
 
     def _everybody(self) -> list[SlurmKnown]:
         return [known for known in self._known.values() if isinstance(known, SlurmKnown)]

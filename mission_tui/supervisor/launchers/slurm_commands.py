@@ -62,12 +62,15 @@ _KEPT = (
 _WORD_CHARACTERS = 300
 _DAYS_WITH_NAMES_S = 6 * 86_400.0
 """For so long the name of a day means one day."""
+_NO_PLAN_S = 300 * 86_400.0
+"""A job without a time limit has a year where its partition sets none, and Slurm plans who follows for after that."""
 _NO_LOG = 4021
 """ESLURMD_IO_ERROR."""
 _WAITING = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 )
 SUSPENDED = "SUSPENDED"
+MORE_MEMORY = "slurm.mem asks for more"
 _RUNNING = frozenset({"RUNNING", SUSPENDED, "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
 INTERRUPTED = {
     "NODE_FAIL": "node {node} was lost",
@@ -166,7 +169,7 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
             # Its reason is the one for which it waited before.
             return f"somebody cancelled its job {self.number} in Slurm (scancel)"
         reason = f" ({self.reason})" if self.reason not in ("", "None", "NonZeroExitCode") else ""
-        more = "; slurm.mem asks for more" if self.state == "OUT_OF_MEMORY" else ""
+        more = f"; {MORE_MEMORY}" if self.state == "OUT_OF_MEMORY" else ""
         return f"Slurm ended its job {self.number}: {self.state}{reason}{more}"
 
     @property
@@ -184,11 +187,12 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
         # A time that has passed is of a plan that did not come true.
         if self.start_t <= time.time():
             return said
+        if self.start_t - time.time() > _NO_PLAN_S:
+            return f"{said}, with no start planned: a job before it has no time limit"
         here, there = time.localtime(), time.localtime(self.start_t)
         if here[:3] == there[:3]:
             when = time.strftime("%H:%M", there)
         else:
-            # A job without a limit of its own has a year where the partition sets none: who follows waits that long.
             soon = self.start_t - time.time() < _DAYS_WITH_NAMES_S
             when = time.strftime("%a %H:%M" if soon else "%Y-%m-%d", there)
         return f"{said}, starts about {when}"

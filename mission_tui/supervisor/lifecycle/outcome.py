@@ -19,6 +19,7 @@ from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.health import acts, out_of_memory
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
 from mission_tui.fleet.history.restart_policy import (
+    AT_LIMIT,
     ended_by_reboot,
 )
 from mission_tui.fleet.text import clean
@@ -122,7 +123,7 @@ def _interrupted(outcome: Outcome, ended: ExitRecord | None, seen: Sighting) -> 
     """Why its engine ended an attempt that would have gone on; empty where it ended by itself."""
     if isinstance(outcome, Finished) or (isinstance(outcome, Failed) and ended is not None):
         return ""
-    return "the time limit of its job" if _at_limit(ended) else seen.interrupted
+    return AT_LIMIT if _at_limit(ended) else seen.interrupted
 
 
 def _at_limit(ended: ExitRecord | None) -> bool:

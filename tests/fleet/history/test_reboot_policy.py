@@ -16,7 +16,15 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import TrainingStarted
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
-from mission_tui.fleet.history.restart_policy import REBOOTS, GiveUp, StartAgain, after_reboot, ended_by_reboot
+from mission_tui.fleet.history.restart_policy import (
+    AT_LIMIT,
+    REBOOTS,
+    GiveUp,
+    StartAgain,
+    after_interruption,
+    after_reboot,
+    ended_by_reboot,
+)
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC
@@ -128,3 +136,21 @@ def test_which_ends_of_an_earlier_boot_were_its_end(
 ) -> None:
     """Power lost, or SIGTERM to everybody as a machine goes down; never what finished or failed by itself."""
     assert ended_by_reboot(outcome, seen=seen, terminated=terminated) is by_reboot
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (AT_LIMIT, "last: the time limit of its job; a longer slurm.time leaves it time to train"),
+        ("node n1 was lost", "last: node n1 was lost"),
+    ],
+)
+def test_attempts_that_an_engine_ends_before_they_train_are_given_up(why: str, said: str) -> None:
+    """As many as are named, and what helps; one that advanced is followed by another, however many came before."""
+    run = told(
+        AttemptStarting(1, 100.0, 1, checkpoint="000001024", reboots=REBOOTS),
+        AttemptEnded(2, 200.0, 1, LOST, interrupted=why),
+    )
+    gives_up = GiveUp(f"its last 3 attempts ended before their first update, {said}")
+    assert after_interruption(run.journal, advanced=False) == gives_up
+    assert after_interruption(run.journal, advanced=True) == StartAgain(1, 0.0)

@@ -344,9 +344,9 @@ async def test_an_engine_that_does_not_answer_ends_nothing(field: Field) -> None
         field.engine.job(run).begin("n1")
         await supervisor.wait(run, lambda _: supervisor.core.live[run].lives())
         field.engine.down = True
-        await supervisor.wait(run, lambda _: "asking launcher scripted" in supervisor.core.duties.failed)
+        await supervisor.wait(run, lambda _: "asking scripted how its jobs stand" in supervisor.core.duties.failed)
         # A sentence of ours needs no name of a Python class before it.
-        assert not supervisor.core.duties.failed["asking launcher scripted"].why.startswith("MissionError")
+        assert not supervisor.core.duties.failed["asking scripted how its jobs stand"].why.startswith("MissionError")
         assert supervisor.core.live[run].lives()
         field.engine.down = False
         await supervisor.wait(run, lambda _: not supervisor.core.duties.failed)
