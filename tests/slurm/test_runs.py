@@ -257,7 +257,7 @@ def test_who_is_cancelled_or_makes_room_has_saved(slurm_lab: Lab, cluster: Clust
     ended = slurm_lab.ended(cancelled, 90)
     assert (ended.outcome, ended.attempt) == ("stopped", 1)
     assert ended.last_checkpoint is not None
-    assert "CANCELLED" in (ended.cause or "")
+    assert "(scancel)" in (ended.cause or "")
     node = node_of(slurm_lab, preempted)
     urgent = ("--parsable", "-p", "urgent", "-c2", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1")
     assert cluster.ask("sbatch", *urgent).strip().isdigit()
