@@ -325,7 +325,8 @@ class HostFleet:
         """Raise where asking is no use: a key never waits for a machine that has not answered yet."""
         seen = self._seen[name]
         if name != HERE and seen.lost_t is not None:
-            raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {seen.why}")
+            why = seen.why.removeprefix(f"{name} does not answer: ")
+            raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {why}")
         welcome = self._clients[name].welcome
         if name != HERE and isinstance(request, requests.FromClient) and welcome is not None and not welcome.bridge:
             raise UsageError(

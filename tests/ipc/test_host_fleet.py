@@ -282,7 +282,7 @@ async def test_a_lost_machine_refuses_at_once() -> None:
     gpu1 = Machine(seen(run("b")), NoSupervisorError("gpu1 does not answer: Connection refused"))
     hosts = fleet(here=Machine(seen()), gpu1=gpu1)
     await looked_at(hosts, lambda it: it.runs and it.hosts[1].lost_t)
-    with pytest.raises(NoSupervisorError, match=r"gpu1 does not answer, and was asked nothing: .*refused"):
+    with pytest.raises(NoSupervisorError, match="gpu1 does not answer, and was asked nothing: Connection refused"):
         await hosts.ask(lambda id_: Act(id=id_, verb="kill", runs=("id-b",)))
     assert gpu1.asked == []
 

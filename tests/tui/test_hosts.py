@@ -209,6 +209,13 @@ async def test_a_launch_key_asks_where_and_u_undoes_it_there() -> None:
         assert len(stage.client.asked_for(Launch)) == 1
 
 
+async def test_the_form_begins_with_a_machine_that_answers() -> None:
+    """Whatever the order in which they were named: Ctrl-S at once would be refused."""
+    async with staged(several(LOST, GPU1), size=(110, 44)) as stage:
+        await stage.press("n")
+        await stage.shows("machine < gpu1 >")
+
+
 async def test_the_form_has_a_field_for_the_machine() -> None:
     """Its price is that of the machine; what only this machine has is refused with what works."""
     async with staged(several(HERE, GPU1), size=(110, 44)) as stage:

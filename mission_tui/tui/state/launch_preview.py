@@ -244,8 +244,11 @@ _OWN = frozenset({"variable", "apprise"})
 
 
 def machines_of(app_context: AppContext) -> tuple[Machine, ...]:
-    """The machines on which something can be launched from this screen; empty where it is this machine alone."""
-    known = app_context.snapshot.hosts if app_context.snapshot else ()
+    """The machines on which something can be launched from this screen, those that do not answer last; empty where it
+    is this machine alone.
+    """
+    hosts = app_context.snapshot.hosts if app_context.snapshot else ()
+    known = tuple(sorted(hosts, key=lambda machine: machine.lost_t is not None))
     return known if len(known) > 1 or any(machine.away for machine in known) else ()
 
 
