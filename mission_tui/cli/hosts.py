@@ -21,6 +21,7 @@ import msgspec
 
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, nearest
+from mission_tui.fleet.commands import WORDS
 from mission_tui.fleet.text import clean, clean_lines
 from mission_tui.ipc.hosts import (
     ALL,
@@ -107,7 +108,7 @@ def on_hosts(names: Sequence[str], words: Sequence[str], verb: str | None) -> in
         return _screen(hosts, words)
     if len(hosts) == 1:
         ((name, host),) = hosts.items()
-        return _carry_out(name, host, words)
+        return _carry_out(name, host, words, verb)
     one = f"name one of {', '.join(hosts)} with --host"
     if verb != "status":
         raise UsageError(f"{verb} works on one machine at a time: {one}")
@@ -127,17 +128,19 @@ def _screen(hosts: Mapping[str, Host | None], words: Sequence[str]) -> int:
     return open_screen(Session.begin(None, readonly="--readonly" in words), hosts=hosts)
 
 
-def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
+def _carry_out(name: str, host: Host | None, words: Sequence[str], verb: str) -> int:
     """In this terminal, with its keys."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     argv = _argv(host, words, terminal=terminal)
     if host is None:
         return subprocess.run(argv, check=False).returncode
-    code, said = _run_passing_errors_on(argv, name, host)
+    own = words[: words.index("--")] if "--" in words else words
+    code, said = _run_passing_errors_on(argv, name, host, document="--json" in own and not terminal)
     helps = known_advice(said, host)
     if code == _SSH_FAILED and line_broke(said):
+        undecided = "" if _only_looks(verb) else "what was asked may be done there all the same, and "
         raise NoSupervisorError(
-            f"the line to {name} broke: what was asked may be done there all the same, and its runs go on; "
+            f"the line to {name} broke: {undecided}its runs go on; "
             f"`mission-tui --host {name} status` shows them once it answers"
         )
     if code == _SSH_FAILED:
@@ -150,9 +153,13 @@ def _carry_out(name: str, host: Host | None, words: Sequence[str]) -> int:
     return code
 
 
-def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host) -> tuple[int, str]:
-    """The exit code, and the end of what was said on standard error, which is passed on as it comes. Raises
-    `NoSupervisorError` where ssh hangs.
+def _only_looks(verb: str) -> bool:
+    return verb in WORDS and WORDS[verb].offline
+
+
+def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host, *, document: bool = False) -> tuple[int, str]:
+    """The exit code, and the end of what was said on standard error, which is passed on as it comes. Of a `document`
+    nothing is passed on that a shell prints before it. Raises `NoSupervisorError` where ssh hangs.
     """
     said = ""
 
@@ -165,10 +172,13 @@ def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host) -> tuple[
                 write(text.rstrip("\r\n"), stream=sys.stderr)
 
     # Not as a context, which would wait for the listener: a master of ssh that stays behind may hold the stream open.
-    child = subprocess.Popen(argv, stderr=subprocess.PIPE)
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE if document else None, stderr=subprocess.PIPE)
     assert child.stderr is not None
     listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
     listener.start()
+    printer = threading.Thread(target=_pass_document_on, args=(child,), name="ssh prints", daemon=True)
+    if document:
+        printer.start()
     try:
         code = _code_of(child, name, host)
     except BaseException:
@@ -177,7 +187,29 @@ def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host) -> tuple[
         listener.join(1.0)
         raise
     listener.join(1.0)
+    if document:
+        printer.join(_LONG_S)
     return code, said
+
+
+def _pass_document_on(child: subprocess.Popen[bytes]) -> None:
+    """Print what it prints from the first line on that begins a document; all of it where none does."""
+    before, begun = b"", False
+    assert child.stdout is not None
+    try:
+        with child.stdout as stream:
+            while raw := stream.readline(_READ_BYTES):
+                begun = begun or raw.startswith((b"{", b"["))
+                if begun:
+                    sys.stdout.buffer.write(raw)
+                    sys.stdout.buffer.flush()
+                else:
+                    before = (before + raw)[-_SAID_CHARACTERS:]
+        if not begun:
+            sys.stdout.buffer.write(before)
+            sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        child.terminate()
 
 
 def _code_of(child: subprocess.Popen[bytes], name: str, host: Host) -> int:

@@ -218,21 +218,26 @@ def test_a_verb_whose_line_breaks_says_that_it_may_be_done(quick: Shell, far: di
     """The machine was reached, so it is not said that it was not."""
     awake(far["gpu1"])
     waits = quick.start("--host", "gpu1", "launch", "tiny", "--name", "away", "--wait")
+    watches = quick.start("--host", "gpu1", "status", "--watch")
     until(lambda: far["gpu1"].json("status")["runs"], 60.0, "it was launched")
     sshd.cut()
     _, said = waits.communicate(timeout=30)
     assert waits.returncode == EX_UNAVAILABLE
     assert "the line to gpu1 broke: what was asked may be done there all the same" in said
+    _, said = watches.communicate(timeout=30)
+    assert "the line to gpu1 broke: its runs go on" in said
 
 
 def test_what_a_shell_says_there_is_no_part_of_a_document(quick: Shell, far: dict[str, Shell]) -> None:
-    """Neither of the status of several machines nor of a price."""
+    """Of the status of one machine or of several, or of a price."""
     program = quick.cwd / "gpu1" / "mission-tui"
     program.write_text(program.read_text().replace("\n", "\necho Welcome\n", 1))
     found = quick.typed("--host", "gpu1", "--host", "gpu2", "status", "--json")
     assert [machine["error"] for machine in json.loads(found.stdout)["hosts"]] == [None, None]
     answer = hosts._Answer(0, b'Welcome\n{"runs": [{"cost": {"whole_run_s": 60.0}}]}', "")
     assert hosts._offer(answer) is not None
+    alone = quick("--host", "gpu1", "status", "--json")
+    assert json.loads(alone.stdout)["runs"] == []
 
 
 def test_the_users_own_connection_is_shared(quick: Shell, far: dict[str, Shell], sshd: Sshd) -> None:
