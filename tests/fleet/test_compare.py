@@ -157,6 +157,20 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     assert (result.best, result.final, result.updates) == (2.0, 2.0, 7)
 
 
+def test_both_tables_say_the_same_of_the_same_two_settings() -> None:
+    """The difference of two finals is what the ranking says that one is behind, and has the same interval."""
+    good, bad = (300.0, 330.0, 365.0), (130.0, 210.0, 225.0)
+    sides = [side(f"a{seed}", [0.0, value], spec_of(seed)) for seed, value in enumerate(good)]
+    sides += [side(f"b{seed}", [0.0, value], spec_of(seed, gamma=0.9)) for seed, value in enumerate(bad)]
+    for found in (compared(*sides), compared(*sides[3:], *sides[:3])):
+        (final,) = [it for it in found.contrasts if it.measure == "final"]
+        behind = found.ranking[1]
+        assert behind.behind_interval is not None
+        assert (final.sure, behind.is_behind) == (True, True)
+        ends = behind.behind_interval
+        assert final.interval == pytest.approx(ends if final.difference > 0 else (-ends[1], -ends[0]))
+
+
 def test_steps_that_go_back_are_left_out() -> None:
     """A script that begins to count anew does not break the axis for the others."""
     back = structs.replace(update(4, ret=9.0), timesteps=STEPS // 2)

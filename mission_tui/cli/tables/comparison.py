@@ -65,7 +65,9 @@ def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
         middle = "interquartile mean" if found.ranked_by == "iqm" else "mean"
         yield f"settings by the {middle} over seeds of {metric}{_budget(found)}, best first", _ranking(found)
     if found.contrasts:
-        yield f"difference from {found.cohorts[0].name}; all these intervals hold together", _contrasts(found)
+        together = "final as settings are ranked, the other intervals hold together"
+        together = together if found.ranking else "all these intervals hold together"
+        yield f"difference from {found.cohorts[0].name}; {together}", _contrasts(found)
     if found.settings:
         yield "settings that differ", _differing(found, found.settings)
     if found.provenance:

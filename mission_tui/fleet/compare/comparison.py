@@ -87,10 +87,10 @@ class Spread(Struct, frozen=True, kw_only=True):
 
 
 class Contrast(Struct, frozen=True, kw_only=True):
-    """The mean of `measure` over the runs of `group` less that over the runs of `against`, with its 95 % interval,
-    which holds together with all others of the comparison.
+    """The mean of `measure` over the runs of `group` less that over the runs of `against`, with its 95 % interval.
 
-    `sure`: the interval does not contain 0.
+    Of `final`, where settings are ranked, it is the middle that they are ranked by, with the interval of the ranking;
+    those of all other rows hold together. `sure`: the interval does not contain 0.
     """
 
     group: str
@@ -146,6 +146,19 @@ def ranked(values: Sequence[Sequence[float | None]], firsts: Sequence[int], rows
             )
         )
     return tuple(found)
+
+
+def against_first(values: Sequence[Sequence[float | None]]) -> list[tuple[int, float, tuple[float, float]]]:
+    """Of each further setting its place, its middle less that of the first, and the interval of that: the one by which
+    settings are ranked, so that no two tables say different things of the same two settings.
+    """
+    estimate = intervals.iqm_estimate if ranked_by(values) == "iqm" else intervals.mean_estimate
+    estimates = [_whole(estimate, side) for side in values]
+    found = []
+    for place, (one, ends) in enumerate(zip(estimates, intervals.behind(estimates, 0), strict=True)):
+        if one is not None and ends is not None and (first := estimates[0]) is not None:
+            found.append((place, one.middle - first.middle, (-ends[1], -ends[0])))
+    return found
 
 
 def spread_of(values: Sequence[float | None]) -> Spread | None:
@@ -326,6 +339,7 @@ def compare(
     at_budget = [structs.replace(it, **upto(side.trace, by, budget)) for side, it in zip(sides, results, strict=True)]
     finals = [[at_budget[at].final for at in places] for places in counted]
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
+    is_ranked = is_return(metric) and one_task and len(groups) > 1
     place_of = {place: number for number, members in enumerate(groups) for place in members}
     return Comparison(
         metric=metric,
@@ -337,12 +351,14 @@ def compare(
             for at, (side, result) in enumerate(zip(sides, results, strict=True))
         ),
         cohorts=cohorts,
-        contrasts=_contrasts(cohorts, groups, sides, at_budget, _CONTRASTED if one_task else _OF_THE_MACHINE),
-        ranking=(
-            ranked(finals, [members[0] for members in groups], settings)
-            if is_return(metric) and one_task and len(groups) > 1
-            else ()
+        contrasts=_contrasts(
+            cohorts,
+            counted,
+            at_budget,
+            _CONTRASTED if one_task else _OF_THE_MACHINE,
+            against_first(finals) if is_ranked else None,
         ),
+        ranking=ranked(finals, [members[0] for members in groups], settings) if is_ranked else (),
         budget=budget,
         ranked_by=ranked_by(finals),
         settings=settings,
@@ -431,37 +447,41 @@ def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Res
 
 def _contrasts(
     cohorts: Sequence[Cohort],
-    groups: Sequence[Sequence[int]],
-    sides: Sequence[Side],
+    counted: Sequence[Sequence[int]],
     results: Sequence[Result],
     measures: Sequence[str],
+    finals: Sequence[tuple[int, float, tuple[float, float]]] | None,
 ) -> tuple[Contrast, ...]:
     """Each further setting against the first in each of `measures`, where both have seeds enough.
 
-    Every row is a question of its own, and the intervals of all rows hold together.
+    `finals` are those of the ranking, where there is one. Every other row is a question of its own, and their intervals
+    hold together.
     """
     pairs = []
-    for cohort, members in zip(cohorts[1:], groups[1:], strict=True):
+    for place in range(1, len(cohorts)):
         for measure in measures:
-            counted = (_one_a_seed(side, sides) for side in (members, groups[0]))
-            one, other = (whole_mean([getattr(results[at], measure) for at in side]) for side in counted)
+            if measure == "final" and finals is not None:
+                continue
+            one, other = (whole_mean([getattr(results[at], measure) for at in counted[side]]) for side in (place, 0))
             if one is not None and other is not None and difference(one, other) is not None:
-                pairs.append((cohort.name, measure, one, other))
-    found = []
-    for name, measure, one, other in pairs:
+                pairs.append((place, measure, one, other))
+    found = [(place, "final", apart, ends) for place, apart, ends in finals or ()]
+    for place, measure, one, other in pairs:
         ends = difference(one, other, len(pairs))
         assert ends is not None
-        found.append(
-            Contrast(
-                group=name,
-                against=cohorts[0].name,
-                measure=measure,
-                difference=one.middle - other.middle,
-                interval=ends,
-                sure=ends[0] > 0 or ends[1] < 0,
-            )
+        found.append((place, measure, one.middle - other.middle, ends))
+    found.sort(key=lambda it: (it[0], measures.index(it[1])))
+    return tuple(
+        Contrast(
+            group=cohorts[place].name,
+            against=cohorts[0].name,
+            measure=measure,
+            difference=apart,
+            interval=ends,
+            sure=ends[0] > 0 or ends[1] < 0,
         )
-    return tuple(found)
+        for place, measure, apart, ends in found
+    )
 
 
 def _name(members: Sequence[int], sides: Sequence[Side]) -> str:

@@ -95,15 +95,28 @@ def difference(one: Estimate | None, other: Estimate | None, questions: int = 1)
 
 
 def behind_best(estimates: Sequence[Estimate | None]) -> tuple[Interval | None, ...]:
-    """For each of many the ends of the interval of how far it lies behind the one with the highest middle.
+    """`behind` the one with the highest middle."""
+    known = [at for at, it in enumerate(estimates) if it is not None]
+    best = max(known, key=lambda at: _middle_of(estimates[at]), default=None)
+    return (None,) * len(estimates) if best is None else behind(estimates, best)
 
-    They hold together in 95 % of comparisons: among equals one is found to be behind in at most 5 %. None for the
-    highest itself and where there is nothing to say: no estimate, or neither side's values differ.
+
+def behind(estimates: Sequence[Estimate | None], place: int) -> tuple[Interval | None, ...]:
+    """For each of many the ends of the interval of how far it lies behind the one at `place`.
+
+    They hold together in 95 % of comparisons, whichever `place` is: among equals one is found to be behind in at most
+    5 %. None for the one at `place` itself and where there is nothing to say: no estimate, or neither side's values
+    differ.
     """
     known = _with_variance_floor(estimates)
-    best = max((it for it in known if it is not None), key=lambda it: it.middle, default=None)
-    count = sum(it is not None for it in known)
-    return tuple(None if it is None or best is None or it is best else _behind(best, it, count) for it in known)
+    first, count = known[place], sum(it is not None for it in known)
+    return tuple(
+        None if it is None or first is None or at == place else _behind(first, it, count) for at, it in enumerate(known)
+    )
+
+
+def _middle_of(estimate: Estimate | None) -> float:
+    return -math.inf if estimate is None else estimate.middle
 
 
 def _behind(best: Estimate, other: Estimate, count: int) -> Interval | None:
