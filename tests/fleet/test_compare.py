@@ -171,6 +171,27 @@ def test_both_tables_say_the_same_of_the_same_two_settings() -> None:
         assert final.interval == pytest.approx(ends if final.difference > 0 else (-ends[1], -ends[0]))
 
 
+def test_seconds_are_those_that_the_budget_counts() -> None:
+    """By time a run stands where its budget has it, checkpoints included; that another has phases alone is said."""
+    clocked = [
+        structs.replace(it, trained_s=3.0 * it.update) if isinstance(it, UpdateDone) else it for it in rows([1.0, 2.0])
+    ]
+    found = compared(side("a", clocked), side("b", [1.0, 2.0]), by="time", threshold=2.0)
+    assert [(run.result.trained_s, run.result.threshold_s) for run in found.runs] == [(6.0, 6.0), (2.0, 2.0)]
+    assert next(note for note in found.notes if "rollouts and updates" in note).startswith("b: only")
+    assert not any("rollouts and updates" in note for note in compared(side("a", clocked), side("b", [1.0])).notes)
+
+
+def test_a_run_whose_return_is_no_number_at_the_end_has_no_final_value() -> None:
+    """What it had before is no result; settings are held against each other where the others stand, and it is said."""
+    broken = side("a", [*rows([1.0, 9.0]), update(3, ret="nan"), update(4, ret="nan")])
+    found = compared(broken, side("b", [0.0, 1.0, 2.0, 3.0], spec_of(7, gamma=0.9)))
+    assert (found.runs[0].result.final, found.runs[0].result.best, found.budget) == (None, 9.0, 4 * STEPS)
+    assert [(it.cohort, it.mean) for it in found.ranking] == [(1, 3.0), (0, None)]
+    assert any(note.startswith(f"a: {RETURN} is no number at the end") for note in found.notes)
+    assert compared(broken, broken).budget == 2 * STEPS
+
+
 def test_steps_that_go_back_are_left_out() -> None:
     """A script that begins to count anew does not break the axis for the others."""
     back = structs.replace(update(4, ret=9.0), timesteps=STEPS // 2)

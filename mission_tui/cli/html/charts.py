@@ -188,7 +188,7 @@ def _marks(plot: _Plot, marks: Sequence[Mark]) -> Iterator[Html]:
 
 
 def _over(by: Axis) -> str:
-    return "timesteps" if by == "step" else "time in rollouts and updates"
+    return "timesteps" if by == "step" else "training time"
 
 
 def _words(found: Comparison, drawing: Drawing) -> str:

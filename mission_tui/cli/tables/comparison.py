@@ -80,7 +80,7 @@ def _over(found: Comparison) -> str:
     low, high = found.span
     if found.by == "step":
         return f"areas over timesteps {count(low)} to {count(high)}"
-    return f"areas over {duration(low)} to {duration(high)} of training"
+    return f"areas over {duration(low)} to {duration(high)} of training (by the clock, without pauses)"
 
 
 def _budget(found: Comparison) -> str:
@@ -377,7 +377,7 @@ def _axes(plane: _Plane, found: Comparison) -> Iterator[str]:
         x, word = plane.across(value), duration(value) if found.by == "time" else f"{value:,.0f}"
         yield f'<text x="{x:.1f}" y="{bottom + 18:g}" text-anchor="middle">{word}</text>'
     yield f'<path d="M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}" fill="none" stroke="#555555"/>'
-    name = "time in rollouts and updates" if found.by == "time" else "timesteps"
+    name = "training time" if found.by == "time" else "timesteps"
     yield f'<text x="{(_LEFT + right) / 2:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">{name}</text>'
     yield f'<text x="{_LEFT:g}" y="{_TOP - 12:g}">{escape(clean(found.metric, 80))}</text>'
 

@@ -159,7 +159,7 @@ def caption(found: Comparison, drawings: Sequence[Drawing], edges: Edges) -> str
     """What the lines and bands are, as a paper has to say it, and where settings were trained for longer."""
     counts = sorted({len(cohort.seeds) for cohort in found.cohorts})
     names = ", ".join(axis_name(drawing.metric) for drawing in drawings)
-    over = "timesteps" if found.by == "step" else "time in rollouts and updates"
+    over = "timesteps" if found.by == "step" else "training time"
     if counts == [1]:
         words = f"{names} over {over}; one seed of each setting."
     else:
@@ -280,6 +280,6 @@ def _axis(by: Axis, most: float) -> tuple[float, str]:
     """By what the axis is divided, and its name with the unit."""
     if by == "time":
         unit, word = next((it for it in _TIMES if most >= 2 * it[0]), _TIMES[-1])
-        return unit, f"time in rollouts and updates ({word})"
+        return unit, f"training time ({word})"
     unit, word = next((it for it in _STEPS if most >= it[0]), (1.0, ""))
     return unit, f"timesteps ({word})" if word else "timesteps"

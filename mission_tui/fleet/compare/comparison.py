@@ -365,6 +365,7 @@ def compare(
         provenance=provenance,
         notes=(
             *_notes(sides, cohorts, {row.name for row in settings + provenance}, span, metric),
+            *(_clocks(sides) if by == "time" else ()),
             *(_lengths([sides[at] for places in counted for at in places], by, budget) if len(cohorts) > 1 else ()),
         ),
         curves=drawing.curves,
@@ -522,6 +523,9 @@ def _notes(
         yield f"{', '.join(going_on)} {'has' if len(going_on) == 1 else 'have'} not ended: numbers so far"
     if without := [side.view.name for side in sides if not side.trace.values]:
         yield f"no value of {clean(metric)} yet: {', '.join(without)}"
+    if broken := [side.view.name for side in sides if side.trace.broken]:
+        said = "is no number at the end, so there is no final value"
+        yield f"{', '.join(broken)}: {clean(metric)} {said}; best and area are of what came before"
     if span is None and all(side.trace.values for side in sides):
         yield "the curves have no part of the axis in common, so there are no areas"
     begun = [side for side in sides if side.view.started_t is not None or side.view.update is not None]
@@ -546,9 +550,18 @@ def _remarks_on_seeds(cohorts: Sequence[Cohort]) -> Iterator[str]:
             yield f"{cohort.name}: all {final.n} seeds ended alike, so their scatter is not known: no interval"
 
 
+def _clocks(sides: Sequence[Side]) -> Iterator[str]:
+    """Whose seconds are fewer than those by the clock."""
+    if partial := [side.view.name for side in sides if side.trace.phases_only and side.trace.end_s > 0.0]:
+        yield (
+            f"{', '.join(partial)}: only the time in rollouts and updates is on record, "
+            "without checkpoints and whatever else lies between updates"
+        )
+
+
 def _lengths(sides: Sequence[Side], by: Axis, budget: float | None) -> Iterator[str]:
     """That runs are of different length, and where they are held against each other."""
-    ends = {side.view.name: side.trace.axis(by)[-1] for side in sides if side.trace.values}
+    ends = {it.view.name: it.trace.axis(by)[-1] for it in sides if it.trace.values and not it.trace.broken}
     if budget is None or not ends or max(ends.values()) <= _ALIKE * budget:
         return
     shortest, longest = min(ends, key=ends.__getitem__), max(ends, key=ends.__getitem__)

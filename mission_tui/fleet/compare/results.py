@@ -71,7 +71,11 @@ class Side(Struct, frozen=True):
 
 
 class Trace(Struct, frozen=True):
-    """`values` (finite ones only) at `timesteps` and at `seconds` in rollouts and updates; all three equally long.
+    """`values` (finite ones only) at `timesteps` and at `seconds` of training; all three equally long.
+
+    Seconds are those that the run's budget counts: by the clock, with what lies between updates and without pauses.
+    `phases_only`: the trainer does not say them, and they are those in rollouts and updates. `broken`: the newest value
+    is nan or infinite.
 
     `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run
     stands; `end_s` 0 after updates: they have no times. From the value at `whole_from` on means are over a whole window
@@ -87,6 +91,8 @@ class Trace(Struct, frozen=True):
     end_s: float = 0.0
     tags: frozenset[str] = field(default_factory=frozenset)
     whole_from: int = 0
+    phases_only: bool = False
+    broken: bool = False
 
     def axis(self, by: Axis) -> Sequence[float]:
         """Where the values are: timesteps, or seconds."""
@@ -102,7 +108,7 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
     tags: set[str] = set()
     done_s, last = 0.0, None
     ended_s: dict[int, float] = {}
-    ended, whole_from = 0, 0
+    ended, whole_from, phases_only, broken = 0, 0, False, False
     for record in metrics.counted_records(records)[0]:
         if not isinstance(record, metrics.UpdateDone | metrics.EvaluationDone):
             continue
@@ -112,7 +118,11 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
                 continue
             before = last.timesteps if last is not None else 0
             last = record
-            done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
+            if record.trained_s is None:
+                done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
+                phases_only = True
+            else:
+                done_s = max(done_s, record.trained_s)
             ended_s[record.update], at_s = done_s, done_s
             if ended < WHOLE_WINDOW <= ended + record.episodes.n and tag in _OF_WINDOWS:
                 whole_from = len(values)
@@ -127,6 +137,7 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             said = evaluated(record)
             tags.update(said)
             value = metrics.number(said.get(tag))
+        broken = broken if value is None else not math.isfinite(value)
         # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
         onward = not timesteps or record.timesteps >= timesteps[-1]
         if value is not None and abs(value) < _BEYOND and onward:
@@ -135,7 +146,8 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             values.append(value)
     updates, end = (last.update, last.timesteps) if last is not None else (0, None)
     whole_from = whole_from if whole_from < len(values) else 0
-    return Trace(timesteps, seconds, values, paces, updates, end, done_s, frozenset(tags), whole_from)
+    known = frozenset(tags)
+    return Trace(timesteps, seconds, values, paces, updates, end, done_s, known, whole_from, phases_only, broken)
 
 
 def _at_its_pace(update: metrics.UpdateDone, before: int) -> float:
@@ -165,8 +177,9 @@ def mean_level(places: Sequence[float], values: Sequence[float], low: float, hig
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """`final` is the metric at its last row, `best` its highest, first reached at `best_timesteps`; both it and the
-    threshold count means over a whole window of episodes, once there was one, as the list has them.
+    """`final` is the metric at its last row, None where that is no number, `best` its highest, first
+    reached at `best_timesteps`; both it and the threshold count means over a whole window of episodes, once there was
+    one, as the list has them.
 
     `area` is the area under the curve over what all runs have of the axis, divided by its length, so it is a mean.
     `threshold_timesteps` and `threshold_s` (seconds of training) are where the metric first was at the threshold; None
@@ -200,8 +213,12 @@ def shared_span(traces: Sequence[Trace], by: Axis) -> tuple[float, float] | None
 
 
 def budget_of(traces: Sequence[Trace], by: Axis) -> float | None:
-    """How far the shortest of `traces` goes on the axis; None where none has a value, or the axis no length."""
-    ends = [trace.axis(by)[-1] for trace in traces if trace.values]
+    """How far the shortest of `traces` goes on the axis; None where none has a value, or the axis no length.
+
+    One that broke has no value later on: that is its result, and no reason to compare the others at less.
+    """
+    known = [trace for trace in traces if trace.values]
+    ends = [trace.axis(by)[-1] for trace in known if not trace.broken] or [trace.axis(by)[-1] for trace in known]
     return min(ends) or None if ends else None
 
 
@@ -216,7 +233,9 @@ def upto(trace: Trace, by: Axis, budget: float | None) -> dict[str, float | None
     if not done:
         return {"final": None, "best": None}
     whole_from = trace.whole_from if trace.whole_from < done else 0
-    return {"final": level(axis, trace.values, min(budget, axis[-1])), "best": max(trace.values[whole_from:done])}
+    broken = trace.broken and budget > axis[-1]
+    final = None if broken else level(axis, trace.values, min(budget, axis[-1]))
+    return {"final": final, "best": max(trace.values[whole_from:done])}
 
 
 def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold: float | None) -> Result:
@@ -232,7 +251,7 @@ def result_of(side: Side, by: Axis, span: tuple[float, float] | None, threshold:
         trained_s=trace.end_s if clocked else None,
         best=None if best is None else values[best],
         best_timesteps=None if best is None else trace.timesteps[best],
-        final=values[-1] if values else None,
+        final=values[-1] if values and not trace.broken else None,
         area=mean_level(trace.axis(by), values, *span) if span is not None else None,
         threshold_timesteps=None if reached is None else trace.timesteps[reached],
         threshold_s=None if reached is None or not clocked else trace.seconds[reached],
