@@ -66,6 +66,7 @@ class Wandb:
     """A run of Weights & Biases: online where somebody is logged in, else below `wandb/` of the run directory.
 
     The step is the line in `metrics.jsonl`, so what is sent twice counts once; charts have the timesteps below them.
+    The time of a point is its row's, which may be sent long after it was written.
     """
 
     def __init__(self, about: About, run_dir: Path, handle: str, *, online: bool) -> None:
@@ -116,7 +117,8 @@ class Wandb:
 
     def points(self, points: Sequence[Point]) -> None:
         for point in points:
-            self._run.log({"timesteps": point.timesteps, **point.values}, step=point.seq)
+            said = {"timesteps": point.timesteps, "_timestamp": point.t, **point.values}
+            self._run.log(said, step=point.seq)
 
     def tell(self, told: FindingNews) -> None:
         self._run.summary[f"finding/{told.finding.id}"] = _sentence(told)

@@ -114,13 +114,19 @@ def said(run: Path, script: str, *words: str, **environ: str) -> Any:
 
 
 def test_wandb_reads_back_what_was_written_offline(tmp_path: Path) -> None:
-    """Curves over their timesteps, settings, the finding, the outcome, an evaluation, the checkpoint as an artifact."""
+    """Curves over their timesteps and the time of their rows, settings, the finding, the outcome, an evaluation, the
+    checkpoint as an artifact.
+    """
     run = ended_run(tmp_path, tracked(checkpoints=True))
     passed_on(run, "wandb")
     (file,) = run.glob("wandb/offline-run-*/*.wandb")
     read = said(run, WANDB, str(file))
     returns = [(it["timesteps"], it[RETURN]) for it in read["history"] if RETURN in it]
     assert returns == list(zip(AT, RETURNS, strict=True))
+    written = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert {it["_timestamp"] for it in read["history"]} == {
+        it["t"] for it in written if it["kind"] in ("update", "evaluation")
+    }
     assert (read["name"], read["id"]) == ("first", run.name)
     assert read["config"]["ppo.batch_size"] == 256
     assert read["summary"]["finding/kl-persistent-1-3"].startswith("over: KL is high")
