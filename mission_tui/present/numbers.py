@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.specs.sizes import replay_size
 from mission_tui.fleet.statistics import Quartiles
+from mission_tui.fleet.statistics.intervals import LEAST_VALUES
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 
@@ -110,6 +111,21 @@ def percent(share: float | None) -> str:
         return "<1%"
     # 0.29 * 100 is 28.999999999999996.
     return f"{100 if share >= 1 else min(99, math.floor(share * 100 + 1e-9))}%"
+
+
+def share_words(ends: object) -> str:
+    """The interval of a share: `79% to 92%`; empty for what is none, as in the file of an earlier version."""
+    match ends:
+        case [int() | float() as low, int() | float() as high]:
+            return f"{percent(low)} to {percent(high)}"
+    return ""
+
+
+def no_interval_words(episodes: int) -> str:
+    """Why so many episodes have no interval of their mean."""
+    if episodes < LEAST_VALUES:
+        return f"no interval: that needs {LEAST_VALUES} episodes"
+    return f"no interval: all {episodes} episodes came to the same, so nothing is known of how others would scatter"
 
 
 def in_unit(value: float | None, unit: str) -> str:

@@ -388,14 +388,15 @@ def _evaluations(details: DetailsReply, level: int) -> Html:
             _said(it.get("median")),
             " to ".join(map(_said, it["ci95"])) if isinstance(it.get("ci95"), list | tuple) else numbers.DASH,
             numbers.percent(won) if isinstance(won := it.get("won"), float | int) else numbers.DASH,
+            numbers.share_words(it.get("won_ci95")) or numbers.DASH,
         ]
         for it in reversed(details.evaluations)
     ]
     if not rows:
         return part(level, "Evaluation", tag("p", "Its policy was not evaluated apart from the training."))
-    heads = ("checkpoint", "actions", "episodes", "return", "median", "95 % CI of the mean", "won")
+    heads = ("checkpoint", "actions", "episodes", "return", "median", "95 % CI of the mean", "won", "95 % CI of won")
     return part(
-        level, "Evaluation", rows_of(heads, rows, "episodes that were played with its policy", numeric=range(2, 7))
+        level, "Evaluation", rows_of(heads, rows, "episodes that were played with its policy", numeric=range(2, 8))
     )
 
 

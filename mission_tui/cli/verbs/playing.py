@@ -26,7 +26,7 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
-from mission_tui.present.numbers import DASH, count, measure, percent, size
+from mission_tui.present.numbers import DASH, count, measure, no_interval_words, percent, share_words, size
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # fmt: off
 EVALUATION_FACTS = (
-    "run", "checkpoint", "episodes", "mean", "std", "median", "ci95", "outcomes", "won", "lengths", "deterministic",
-    "seed", "by_seed", "policy", "reel", "seconds",
+    "run", "checkpoint", "episodes", "mean", "std", "median", "ci95", "outcomes", "won", "won_ci95", "lengths",
+    "deterministic", "seed", "by_seed", "policy", "reel", "seconds",
 )
 # fmt: on
 WATCHED_FPS, FASTEST_FPS = 8.0, 60.0
@@ -159,9 +159,11 @@ def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
-    write(f"return {measure(result['mean'])} ± {measure(result['std'])}, median {measure(result['median'])}")
+    alone = result["episodes"] == 1
+    spread = "" if alone else f" ± {measure(result['std'])}, median {measure(result['median'])}"
+    write(f"return {measure(result['mean'])}{spread}")
     if result["ci95"] is None:
-        write("no interval: that needs more than one episode")
+        write(no_interval_words(result["episodes"]))
     else:
         policy = "deterministic policy" if result.get("deterministic", True) else "stochastic policy"
         write(f"{policy}, 95 % CI of the mean {' to '.join(map(measure, result['ci95']))}")
@@ -173,18 +175,21 @@ def _print(result: dict[str, Any]) -> None:
         counts = "  ".join(f"{name} {number}" for name, number in sorted(result["outcomes"].items()))
         write(f"outcomes {counts}")
     if result["won"] is not None:
-        write(f"won {percent(result['won'])}")
+        between = share_words(result.get("won_ci95"))
+        write(f"won {percent(result['won'])}{f', 95 % CI {between}' if between else ''}")
     _print_reel(result)
 
 
 def _print_each(results: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """A line for each run of a group; what is said of one alone is in `--json`."""
-    heads = ("run", "checkpoint", "episodes", "return", "std", "95 % CI of the mean", "won")
+    heads = ("run", "checkpoint", "episodes", "return", "std", "95 % CI of the mean", "won", "95 % CI of won")
     table = Table(heads, numbers=frozenset(heads[2:5]) | {"won"})
     for name, it in results:
         interval = DASH if it["ci95"] is None else " to ".join(map(measure, it["ci95"]))
-        facts = (count(it["episodes"]), measure(it["mean"]), measure(it["std"]), interval)
-        table.add(name, str(it["checkpoint"] or DASH), *facts, DASH if it["won"] is None else percent(it["won"]))
+        std = DASH if it["episodes"] == 1 else measure(it["std"])
+        facts = (count(it["episodes"]), measure(it["mean"]), std, interval)
+        won = [] if it["won"] is None else [percent(it["won"]), share_words(it.get("won_ci95"))]
+        table.add(name, str(it["checkpoint"] or DASH), *facts, *(word or DASH for word in won or (DASH, DASH)))
     table.write(sys.stdout)
 
 

@@ -60,6 +60,17 @@ def student_interval(values: Sequence[float]) -> Interval:
     return mean - half, mean + half
 
 
+def share_interval(wins: int, of: int) -> Interval:
+    """The ends of Wilson's interval (1927) of a share: `wins` of one try or more. It never leaves 0 to 1, and of few
+    tries that all went well it says how little that is: 5 of 5 may be 57 % of many.
+    """
+    z, share = _NORMAL.inv_cdf(0.5 + LEVEL / 2.0), wins / of
+    middle = (share + z * z / (2 * of)) / (1.0 + z * z / of)
+    half = z * math.sqrt(share * (1.0 - share) / of + z * z / (4 * of * of)) / (1.0 + z * z / of)
+    # The end itself where all or none were won, which rounding misses by a little.
+    return (0.0 if wins == 0 else middle - half), (1.0 if wins == of else middle + half)
+
+
 def interquartile_mean(values: Sequence[float]) -> float:
     """The mean without the lowest and the highest quarter of `values` (whole ones, as scipy's `trim_mean`)."""
     return _middle_half(sorted(values))

@@ -17,7 +17,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, Metric, spoken
-from mission_tui.fleet.statistics.intervals import student_interval
+from mission_tui.fleet.statistics.intervals import mean_estimate, share_interval
 from mission_tui.fleet.text import clean
 
 LONGEST = 1_000_000
@@ -133,23 +133,26 @@ def mean_of(episodes: PlayedEpisodes) -> Metric:
 
 def summary(episodes: PlayedEpisodes, winning: Collection[str] | None) -> dict[str, Any]:
     """The figures of an evaluation: mean, median, standard deviation (population, as SB3's `evaluate_policy`), 95 %
-    interval of the mean (None for one episode), mean length, outcomes, and the share won: of outcomes in `winning`,
-    else of reported successes, else None.
+    interval of the mean (Student's; None for fewer than three episodes, and where all came to the same, since nothing
+    is known of how others would scatter), mean length, outcomes, and the share won with its interval (Wilson's): of
+    outcomes in `winning`, else of reported successes, else None.
     """
-    returns = np.array(episodes.returns)
+    returns, mean, won = np.array(episodes.returns), mean_estimate(episodes.returns), _won(episodes, winning)
     return {
         "episodes": len(returns),
         "mean": spoken(float(returns.mean())),
         "std": spoken(float(returns.std())),
         "median": spoken(float(np.median(returns))),
-        "ci95": [spoken(end) for end in student_interval(episodes.returns)] if len(returns) > 1 else None,
+        "ci95": None if mean is None or mean.interval is None else [spoken(end) for end in mean.interval],
         "lengths": {"mean": float(np.mean(episodes.lengths))},
         "outcomes": dict(episodes.outcomes.most_common()),
-        "won": _share_won(episodes, winning),
+        "won": None if won is None else won[0] / won[1],
+        "won_ci95": None if won is None else list(share_interval(*won)),
     }
 
 
-def _share_won(episodes: PlayedEpisodes, winning: Collection[str] | None) -> float | None:
+def _won(episodes: PlayedEpisodes, winning: Collection[str] | None) -> tuple[int, int] | None:
+    """How many were won, of how many of which that is known; None where it is of none."""
     if winning is not None:
-        return sum(episodes.outcomes[outcome] for outcome in winning) / len(episodes.returns)
-    return float(np.mean(episodes.successes)) if episodes.successes else None
+        return sum(episodes.outcomes[outcome] for outcome in winning), len(episodes.returns)
+    return (sum(episodes.successes), len(episodes.successes)) if episodes.successes else None

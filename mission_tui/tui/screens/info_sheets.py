@@ -298,14 +298,15 @@ def result_rows(result: dict[str, Any], width: int) -> list[list[Part]]:
     rows: list[tuple[str, str]] = [
         ("policy", f"{'deterministic' if result.get('deterministic', True) else 'stochastic'}: {chosen}"),
         ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
-        ("95 % CI of the mean", " to ".join(map(_reading, interval)) if interval else numbers.DASH),
+        ("95 % CI of the mean", " to ".join(map(_reading, interval)) if interval else _without(result.get("episodes"))),
         (
             "episodes",
             f"{result.get('episodes', numbers.DASH)}, length {_reading((result.get('lengths') or {}).get('mean'))}",
         ),
     ]
     if isinstance(result.get("won"), float | int):
-        rows.append(("won", numbers.percent(result["won"])))
+        between = numbers.share_words(result.get("won_ci95"))
+        rows.append(("won", f"{numbers.percent(result['won'])}{f', 95 % CI {between}' if between else ''}"))
     outcomes = result.get("outcomes") or {}
     if outcomes:
         rows.append(
@@ -317,6 +318,10 @@ def result_rows(result: dict[str, Any], width: int) -> list[list[Part]]:
         for label, value in rows
         for at, text in enumerate(wrap(value, max(1, width - _LABEL_WIDTH)))
     ]
+
+
+def _without(episodes: object) -> str:
+    return numbers.no_interval_words(episodes) if isinstance(episodes, int) else numbers.DASH
 
 
 def reel_in(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

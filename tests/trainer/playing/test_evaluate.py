@@ -216,14 +216,18 @@ def test_an_episode_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_interval_is_one_of_the_mean() -> None:
-    """Constant returns have no spread; a hundred coin flips have about a fifth around one half."""
+    """Nothing is known of how others scatter where all are the same, or of two; a hundred coin flips have about a fifth
+    around one half, for their mean and for the share that was won.
+    """
     constant = PlayedEpisodes([3.0] * 5, [1] * 5)
     flips = PlayedEpisodes([0.0, 1.0] * 50, [1] * 100, Counter({"heads": 50, "tails": 50}))
-    assert summary(constant, None)["ci95"] == [3.0, 3.0]
+    assert summary(constant, None)["ci95"] is None
     low, high = summary(flips, ("heads",))["ci95"]
     assert 0.15 < high - low < 0.25
     assert summary(flips, ("heads",))["won"] == 0.5
-    assert summary(PlayedEpisodes([3.0], [1]), None)["ci95"] is None
+    assert summary(flips, ("heads",))["won_ci95"] == pytest.approx([0.4038, 0.5962], abs=1e-4)
+    few = summary(PlayedEpisodes([3.0, 4.0], [1, 1], successes=[True]), None)
+    assert (few["ci95"], few["won"], few["won_ci95"]) == (None, 1.0, [pytest.approx(0.2065, abs=1e-4), 1.0])
 
 
 def test_a_checkpoint_that_is_not_there_is_said_on_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
