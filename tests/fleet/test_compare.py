@@ -287,6 +287,14 @@ def test_an_interval_needs_three_seeds() -> None:
     assert alike.interval is None
 
 
+def test_no_interval_of_a_speed_reaches_below_0() -> None:
+    """Three speeds that lie far apart: nobody trains at -15,000 steps a second. A return may be negative."""
+    found = compared(*(side(f"a{at}", at_speed(speed), spec_of(at)) for at, speed in enumerate((6e3, 7e3, 3e4))))
+    interval = found.cohorts[0].spreads["steps_per_s"].interval
+    assert interval is not None
+    assert (interval[0], round(interval[1])) == (0.0, 48060)
+
+
 def test_what_not_all_reached_has_no_interval() -> None:
     """Those that reached it are the better ones, and their mean is not the mean of all."""
     some = spread_of([10.0, 20.0, 30.0, None])

@@ -199,6 +199,8 @@ MOST = 64
 
 _LETTERS = 26
 _OF_THE_MACHINE = ("steps_per_s",)
+_NEVER_NEGATIVE = ("threshold_timesteps", "threshold_s", "steps_per_s", "peak_rss_bytes")
+"""Student's interval of a few that lie far apart reaches below what there can be."""
 _CONTRASTED = ("best", "final", "area", *_OF_THE_MACHINE)
 _ALIKE = 1.05
 """Runs of which none is longer than another by more than this have one length: rollouts end where they end."""
@@ -437,6 +439,10 @@ def _one_a_seed(members: Sequence[int], sides: Sequence[Side]) -> list[int]:
 def _cohort(members: Sequence[int], sides: Sequence[Side], results: Sequence[Result]) -> Cohort:
     counted = _one_a_seed(members, sides)
     spreads = {name: spread_of([getattr(results[at], name) for at in counted]) for name in MEASURES}
+    for name in _NEVER_NEGATIVE:
+        if (spread := spreads[name]) is not None and spread.interval is not None:
+            low, high = spread.interval
+            spreads[name] = structs.replace(spread, interval=(max(0.0, low), high))
     return Cohort(
         name=_name(members, sides),
         runs=tuple(sides[at].view.id for at in members),
