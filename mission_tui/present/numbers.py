@@ -121,6 +121,11 @@ def share_words(ends: object) -> str:
     return ""
 
 
+def spread_words(mean: str, std: str, episodes: object) -> str:
+    """`12.4 ± 1.9`; the mean alone of one episode, which has no deviation."""
+    return mean if episodes == 1 else f"{mean} ± {std}"
+
+
 def no_interval_words(episodes: int) -> str:
     """Why so many episodes have no interval of their mean."""
     if episodes < LEAST_VALUES:

@@ -384,7 +384,7 @@ def _evaluations(details: DetailsReply, level: int) -> Html:
             _said(it.get("checkpoint")),
             _actions(it),
             _said(it.get("episodes")),
-            f"{_said(it.get('mean'))} ± {_said(it.get('std'))}",
+            numbers.spread_words(_said(it.get("mean")), _said(it.get("std")), it.get("episodes")),
             _said(it.get("median")),
             " to ".join(map(_said, it["ci95"])) if isinstance(it.get("ci95"), list | tuple) else numbers.DASH,
             numbers.percent(won) if isinstance(won := it.get("won"), float | int) else numbers.DASH,

@@ -26,7 +26,16 @@ from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
-from mission_tui.present.numbers import DASH, count, measure, no_interval_words, percent, share_words, size
+from mission_tui.present.numbers import (
+    DASH,
+    count,
+    measure,
+    no_interval_words,
+    percent,
+    share_words,
+    size,
+    spread_words,
+)
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import RunView
@@ -159,9 +168,8 @@ def _print(result: dict[str, Any]) -> None:
     """The result as a person reads it: how good, how sure, and how the episodes ended."""
     who = "a random policy" if result.get("policy") == "random" else f"checkpoint {result['checkpoint']}"
     write(f"{who} of {result['run']}: {result['episodes']} episode{'' if result['episodes'] == 1 else 's'}")
-    alone = result["episodes"] == 1
-    spread = "" if alone else f" ± {measure(result['std'])}, median {measure(result['median'])}"
-    write(f"return {measure(result['mean'])}{spread}")
+    spread = spread_words(measure(result["mean"]), measure(result["std"]), result["episodes"])
+    write(f"return {spread}, median {measure(result['median'])}")
     if result["ci95"] is None:
         write(no_interval_words(result["episodes"]))
     else:

@@ -297,7 +297,7 @@ def result_rows(result: dict[str, Any], width: int) -> list[list[Part]]:
     chosen = "the likeliest action each time" if result.get("deterministic", True) else "actions drawn as in training"
     rows: list[tuple[str, str]] = [
         ("policy", f"{'deterministic' if result.get('deterministic', True) else 'stochastic'}: {chosen}"),
-        ("return", f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"),
+        ("return", _spread(result)),
         ("95 % CI of the mean", " to ".join(map(_reading, interval)) if interval else _without(result.get("episodes"))),
         (
             "episodes",
@@ -318,6 +318,10 @@ def result_rows(result: dict[str, Any], width: int) -> list[list[Part]]:
         for label, value in rows
         for at, text in enumerate(wrap(value, max(1, width - _LABEL_WIDTH)))
     ]
+
+
+def _spread(result: Mapping[str, Any]) -> str:
+    return numbers.spread_words(_reading(result.get("mean")), _reading(result.get("std")), result.get("episodes"))
 
 
 def _without(episodes: object) -> str:
@@ -342,7 +346,7 @@ def reel_words(it: Mapping[str, Any]) -> str:
 def _sentence(result: dict[str, Any] | None) -> str:
     if result is None:
         return "the evaluation ended without a result"
-    spread = f"{_reading(result.get('mean'))} ± {_reading(result.get('std'))}"
+    spread = _spread(result)
     again = "; f in w plays its best, median and worst" if reel_in(result) else ""
     return f"evaluated: {spread} over {result.get('episodes')} episodes{again}"
 

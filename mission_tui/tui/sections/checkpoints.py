@@ -128,7 +128,7 @@ def _evaluation(row: dict[str, Any], now: float) -> list[tuple[str, Style]]:
     put_off = f" (was due at {due:,})" if isinstance(due, int) and not isinstance(due, bool) else ""
     return [
         (f"  {row.get('checkpoint', numbers.DASH)}", colours.INK),
-        (f"{_number(row.get('mean'))} ± {_number(row.get('std'))}", colours.INK),
+        (numbers.spread_words(_number(row.get("mean")), _number(row.get("std")), row.get("episodes")), colours.INK),
         (" to ".join(ends) if ends else "no interval", colours.QUIET),
         (f"{row.get('episodes', numbers.DASH)} episodes{put_off}", colours.QUIET),
         (f"won {numbers.percent(won)}" if isinstance(won, float | int) else "", colours.GOOD),
