@@ -253,6 +253,7 @@ def test_what_nobody_timed_takes_as_long_as_its_speed_says() -> None:
     untimed = [structs.replace(update(n, ret=1.0), rollout_s=0.0, update_s=0.0, steps_per_s=STEPS / 2) for n in (1, 2)]
     assert list(trace_of(untimed).seconds) == [2.0, 4.0]
     assert trace_of([structs.replace(row, steps_per_s=0.0) for row in untimed]).end_s == 0.0
+    assert (trace_of(untimed).phases_only, trace_of([update(1, ret=1.0)]).phases_only) == (False, True)
 
 
 def test_runs_that_differ_in_the_seed_alone_stand_together() -> None:

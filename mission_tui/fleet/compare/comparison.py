@@ -558,7 +558,7 @@ def _remarks_on_seeds(cohorts: Sequence[Cohort]) -> Iterator[str]:
 
 def _clocks(sides: Sequence[Side]) -> Iterator[str]:
     """Whose seconds are fewer than those by the clock."""
-    if partial := [side.view.name for side in sides if side.trace.phases_only and side.trace.end_s > 0.0]:
+    if partial := [side.view.name for side in sides if side.trace.phases_only]:
         yield (
             f"{', '.join(partial)}: only the time in rollouts and updates is on record, "
             "without checkpoints and whatever else lies between updates"

@@ -119,8 +119,9 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             before = last.timesteps if last is not None else 0
             last = record
             if record.trained_s is None:
-                done_s += record.rollout_s + record.update_s or _at_its_pace(record, before)
-                phases_only = True
+                phases_s = record.rollout_s + record.update_s
+                done_s += phases_s or _at_its_pace(record, before)
+                phases_only = phases_only or phases_s > 0.0
             else:
                 done_s = max(done_s, record.trained_s)
             ended_s[record.update], at_s = done_s, done_s
