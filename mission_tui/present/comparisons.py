@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mission_tui.fleet.events.trials import signed_word
 from mission_tui.present.numbers import DASH
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def confirmation_words(confirmation: Confirmation) -> str:
     means = [statistics.fmean(side) for side in sides]
     between = ""
     if confirmation.low is not None and confirmation.high is not None:
-        between = f", {confirmation.low:+.3g} to {confirmation.high:+.3g}"
-    apart = f"{confirmation.difference:+.3g}{between}; {len(confirmation.seeds)} fresh seeds each"
+        between = f", {signed_word(confirmation.low)} to {signed_word(confirmation.high)}"
+    apart = f"{signed_word(confirmation.difference)}{between}; {len(confirmation.seeds)} fresh seeds each"
     beginning = {"better": "better than the preset", "worse": "worse than the preset", "no verdict": "no verdict"}
     return f"{beginning[confirmation.says]}: {value_word(means[0])} against {value_word(means[1])} ({apart})"
 

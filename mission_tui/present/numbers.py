@@ -202,6 +202,13 @@ def split_second(seconds: float | None) -> str:
     return f"{seconds:.2g}s" if seconds < 9.95 else duration(seconds)
 
 
+def step_time(seconds: float) -> str:
+    """Of one step of environments: `4.2 ms`, `1.5 s`."""
+    return (
+        f"{1000 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s" if seconds < 999.5 else duration(seconds)
+    )
+
+
 def until_full(host: HostMeters) -> str:
     """In what time the disk will be full, as a range: `9-11h`, `5h10 or later`; empty where that is not known.
 

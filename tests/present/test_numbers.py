@@ -21,12 +21,14 @@ from mission_tui.present.numbers import (
     share_words,
     size,
     spread_words,
+    step_time,
 )
 
 
 def test_an_interval_of_a_share_is_in_percent_and_of_a_mean_it_is_said_why_there_is_none() -> None:
     """What an earlier version wrote has no interval of the share; too few episodes and equal ones differ in why."""
     assert (share_words([0.5655, 1.0]), share_words(None), share_words(["a", 1])) == ("56% to 100%", "", "")
+    assert [step_time(seconds) for seconds in (0.0042, 0.9996, 1.5, 1800)] == ["4.2 ms", "1 s", "1.5 s", "30m00"]
     assert (spread_words("12", "3", 2), spread_words("12", "0", 1)) == ("12 ± 3", "12")
     assert no_interval_words(2) == "no interval: that needs 3 episodes"
     assert no_interval_words(5).startswith("no interval: all 5 episodes came to the same")

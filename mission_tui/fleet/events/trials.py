@@ -99,7 +99,7 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
     if verdict.says == "failed":
         return f"cannot tell: {verdict.why}"
     means = f"return {mean_word(verdict.advised)} against {mean_word(verdict.control)}"
-    interval = f"{_signed(verdict.difference)}, {_signed(verdict.low)} to {_signed(verdict.high)}"
+    interval = f"{signed_word(verdict.difference)}, {signed_word(verdict.low)} to {signed_word(verdict.high)}"
     counted = sum(not pair.why for pair in verdict.pairs)
     size = f"{counted} pairs of {_updates(plan.updates)}"
     match verdict.says:
@@ -127,10 +127,18 @@ def _updates(count: int, more: str = "") -> str:
 
 
 def mean_word(value: Metric | None) -> str:
-    """A return in four digits: `1,234`."""
-    return "–" if value is None else f"{float(value):,.4g}"
+    """A return in four digits, and all of a whole number below a million: `1,234`, `12,345`."""
+    if value is None:
+        return "–"
+    return f"{float(value):,.0f}" if 9_999.5 <= abs(float(value)) < _MILLION else f"{float(value):,.4g}"
 
 
-def _signed(value: Metric | None) -> str:
-    text = "–" if value is None else f"{float(value):+,.3g}"
+def signed_word(value: Metric | None) -> str:
+    """A difference of returns in three digits, and all of a whole number below a million: `+0.0123`, `-1,234`."""
+    if value is None:
+        return "–"
+    text = f"{float(value):+,.0f}" if 999.5 <= abs(float(value)) < _MILLION else f"{float(value):+,.3g}"
     return "0" if text in ("+0", "-0") else text
+
+
+_MILLION = 999_999.5

@@ -329,6 +329,7 @@ class WorkerProcess:
 
     def _hang(self, doing: str, silent_s: float, patience: AnswerTimeout) -> EnvError:
         usual = "" if patience.longest_s is None else f"; a usual {doing} takes {patience.usual_s:.2g} s"
+        silent = f"{silent_s:.3g}" if silent_s < 999.5 else f"{silent_s:,.0f}"
         return EnvError(
-            f"{self._name}, pid {self.pid}, hangs in the {doing} of {self._at()}: silent for {silent_s:.3g} s{usual}"
+            f"{self._name}, pid {self.pid}, hangs in the {doing} of {self._at()}: silent for {silent} s{usual}"
         )

@@ -397,7 +397,7 @@ def _worker(workers: EnvWorkers, index: int, width: int) -> list[Part]:
     slow = slowest is not None and step_s > SLOW_TIMES * slowest.usual_s > 0
     style = colours.ALARM if late else colours.WARN if slow else colours.LIVE
     pid = str(workers.pids[index]) if index < len(workers.pids) else numbers.DASH
-    took = f"late {numbers.duration(late.seconds)}" if late else f"{1000 * step_s:.3g} ms"
+    took = f"late {numbers.duration(late.seconds)}" if late else numbers.step_time(step_s)
     room = max(1, width - _NUMBERS - 2)
     bar = "▓" * max(1, round(room * step_s / most_s)) if most_s > 0 else ""
     return [

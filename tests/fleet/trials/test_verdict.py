@@ -8,7 +8,7 @@ import statistics
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events.trials import TrialPlan, TrialVerdict, trial_sentence
+from mission_tui.fleet.events.trials import TrialPlan, TrialVerdict, mean_word, signed_word, trial_sentence
 from mission_tui.fleet.trials import BranchEnd, BranchReading, judge_trial, word
 
 RANGE = (0.0, 500.0)
@@ -165,3 +165,10 @@ def test_the_updates_that_it_names_would_tell() -> None:
         spread = 40 / ((20 + said.more_updates) / 20) ** 0.5
         told += judged([(0.0, draw.gauss(60, spread)) for _ in range(3)]).says != "too noisy"
     assert told / asked > 0.5
+
+
+def test_returns_in_thousands_are_written_out() -> None:
+    """As tasks like HalfCheetah have them: no powers of ten below a million, and no signed zero."""
+    assert [mean_word(value) for value in (12_345.6, 3678.4, 2e6)] == ["12,346", "3,678", "2e+06"]
+    words = [signed_word(value) for value in (1234.5, -999.6, 81.0, -0.0123, 0.0, -0.0, None)]
+    assert words == ["+1,234", "-1,000", "+81", "-0.0123", "0", "0", "–"]
