@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
-from mission_tui.ipc.requests import AnsweredBy, GetDetails, GetHistory, GetLog
+from mission_tui.ipc.requests import Act, AnsweredBy, GetDetails, GetHistory, GetLog
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.screens.run_tabs import MOST_BYTES
 from mission_tui.tui.state.history import POINTS
@@ -36,6 +36,19 @@ async def test_enter_opens_the_chosen_run_with_its_return_over_timesteps() -> No
         assert (request.run, request.series) == (LIVE[0].id, ("rollout/ep_rew_mean",))
         assert request.points <= 2000
         assert "heavy-3f9a ● rollout" in stage.text()
+
+
+async def test_a_run_that_was_removed_meanwhile_says_so_and_nothing_is_asked_of_it() -> None:
+    """Its folder was removed by hand, or somebody else removed it: it does not stand there as finished."""
+    run = LIVE[0]
+    async with staged() as stage:
+        await stage.press("enter")
+        await stage.arrive(a_fleet((*LIVE[1:], *ENDED), revision=2))
+        await stage.shows("▲ not there any more")
+        asked = len(stage.client.asked)
+        await stage.press("s")
+        assert f"cannot stop {run.name}: not there any more" in stage.toasts()
+        assert not [it for it in stage.client.asked[asked:] if isinstance(it, Act)]
 
 
 async def test_another_metric_is_chosen_with_the_arrows() -> None:

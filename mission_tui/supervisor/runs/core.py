@@ -133,6 +133,10 @@ class Core(Runs):
         """Raise `UsageError` for a run that is foreign. Of one that `verb` `starts` something of, the seal is looked at
         anew: order and specs must be as they were when it was launched. What lives and is ours can always be ended.
         """
+        if run_id not in self.live and not os.path.lexists(self.run_dir(run_id).path):
+            # It is listed until the next look at the runs root, and without its files it would pass for foreign.
+            name = self.store.view(run_id).name
+            raise UsageError(f"cannot {verb} {name}: its folder {self.run_dir(run_id).path} was removed or moved away")
         self.fetch(run_id)
         journal = self.store.run(run_id).journal
         sealed = Sealed(journal.foreign)

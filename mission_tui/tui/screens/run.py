@@ -39,6 +39,10 @@ _WIDE = 120
 _SECTIONS = ("config", "machine", "episodes", "journal", "checkpoints")
 
 
+_GONE = ("not there any more: it was removed, or its folder was; this is how it stood last", "at this time not there")
+"""What is said of a run that the newest snapshot lacks: of the fleet as it is, and in a replay."""
+
+
 class RunScreen(SnapshotScreen, inherit_bindings=False):
     """Shows the run whose view it was opened with; an update of the fleet brings its newest view."""
 
@@ -126,12 +130,14 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         width, height = self.size
         if not self.is_mounted or width == 0:
             return
-        self._view = self._app_context.view(self._view.id) or self._view
+        found = self._app_context.view(self._view.id)
+        self._view = found or self._view
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.set_class(width >= _WIDE, "-wide")
         self.query_one(Header).update(self.snapshot)
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
-        self.query_one(RunHead).update(self._view, self.now, self._app_context.banner)
+        gone = None if found is not None or self.snapshot is None else _GONE[self.snapshot.replay is not None]
+        self.query_one(RunHead).update(self._view, self.now, gone or self._app_context.banner)
         points = min(2000, max(40, 2 * width))
         if self._tab == "learn":
             points = self._prepare_curves()

@@ -65,6 +65,11 @@ VERBS: Mapping[str, Verb] = {**{row.name: _order(row.name) for row in CATALOGUE 
 
 def able(app_context: AppContext, verb: str, runs: Sequence[RunView]) -> tuple[RunView, ...]:
     """Those of `runs` that can do `verb` in any state; says why not when none can."""
+    if app_context.snapshot is not None:
+        known = {view.id for view in app_context.snapshot.runs}
+        gone, runs = runs, [view for view in runs if view.id in known]
+        if gone and not runs:
+            app_context.toast(f"cannot {verb} {names(gone)}: not there any more", "warning")
     can = tuple(view for view in runs if never(verb, view) is None)
     if runs and not can:
         app_context.toast(f"cannot {verb} {names(runs)}: {never(verb, runs[0])}", "warning")

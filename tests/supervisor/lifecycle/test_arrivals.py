@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.ipc.requests import Act
+from mission_tui.ipc.requests import Act, Note, Resume
 from mission_tui.supervisor.clock import ARRIVAL_TICKS
 from tests.supervisor.simulated_lab import SimulatedLab
 
@@ -58,6 +58,10 @@ def test_an_ended_run_whose_directory_was_removed_is_known_no_more(sim: Simulate
     gone, stays, (live,) = ended_run(sim), ended_run(sim), sim.launch()
     sim.running(live, 1)
     shutil.rmtree(sim.root / gone)
+    with pytest.raises(UsageError, match=r"its folder .* was removed or moved away"):
+        sim.ask(lambda id_: Resume(id=id_, run=gone))
+    with pytest.raises(UsageError, match=r"its folder .* was removed or moved away"):
+        sim.ask(lambda id_: Note(id=id_, run=gone, text="bad"))
     sim.sleep(3 * ARRIVAL_TICKS)
     assert {view.id for view in sim.snapshot().runs} == {stays, live}
     with pytest.raises(UsageError, match="no run matches"):
