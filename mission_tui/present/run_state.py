@@ -56,8 +56,9 @@ FLAG_SENTENCES: Mapping[RunFlag, str] = {
 
 
 def flag_sentences(view: RunView) -> list[str]:
-    """What the flags of a run mean."""
-    return [_flag_sentence(flag, view) for flag in view.flags if flag in FLAG_SENTENCES]
+    """What the flags of a run mean, and first that what it is at goes on for too long."""
+    stuck = stuck_sentence(view)
+    return [stuck] * bool(stuck) + [_flag_sentence(flag, view) for flag in view.flags if flag in FLAG_SENTENCES]
 
 
 def _flag_sentence(flag: RunFlag, view: RunView) -> str:
@@ -89,20 +90,35 @@ def stands_still(view: RunView) -> bool:
 
 
 _FIRST_UPDATES, _SILENCE = 2, HangLimits()
+_EARLY_S, _EARLY_TIMES = 20.0, 10.0
 
 
-def may_hang(view: RunView) -> bool:
-    """Whether it trains and one of its first updates takes as long as would be a hang later, by the usual limits.
+def stuck_s(view: RunView) -> float | None:
+    """For how many seconds its present rollout or update has gone on, where that is unusually long; else None.
 
-    The rule has learned from three updates what is normal, and before that waits for a quarter of an hour. But whoever
-    reads `ok` in between goes to bed.
+    The rule of hangs waits for two minutes, in the first updates for a quarter of an hour, and an env worker that hangs
+    is given one minute. But whoever reads `ok` in between goes to bed.
     """
-    if view.state != "running" or view.phase not in ("rollout", "update") or (view.update or 0) > _FIRST_UPDATES:
-        return False
+    if not view.env_id or view.state != "running" or view.phase not in ("rollout", "update"):
+        return None  # a command need not say when a phase begins again
     if view.phase_t is None or view.heartbeat_t is None or not view.update:
-        return False
-    usual_s = (view.rollout_s or 0.0) + (view.update_s or 0.0)
-    return view.heartbeat_t - view.phase_t > max(_SILENCE.least_s, _SILENCE.times_median * usual_s)
+        return None
+    if any(finding.rule == "hang" and finding.state != "cleared" for finding in view.findings):
+        return None
+    usual_s, lasted_s = (view.rollout_s or 0.0) + (view.update_s or 0.0), view.heartbeat_t - view.phase_t
+    limits = (_EARLY_S, _EARLY_TIMES)
+    if view.update <= _FIRST_UPDATES:  # what is usual is not known yet
+        limits = (_SILENCE.least_s, _SILENCE.times_median)
+    return lasted_s if lasted_s > max(limits[0], limits[1] * usual_s) else None
+
+
+def stuck_sentence(view: RunView) -> str:
+    """The same in words; empty where it is as long as usual."""
+    if (lasted_s := stuck_s(view)) is None:
+        return ""
+    last_s = view.rollout_s if view.phase == "rollout" else view.update_s
+    before = "" if last_s is None else f", the one before took {numbers.split_second(last_s)}"
+    return f"this {view.phase} has gone on for {numbers.duration(lasted_s)}{before}; l shows what it prints"
 
 
 def _has_risen(view: RunView) -> bool:

@@ -129,14 +129,27 @@ def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
         ({"update": 1, "phase_t": NOW - 110.0}, "ok"),
         ({"update": 1, "phase_t": NOW - 130.0, "rollout_s": 20.0}, "ok"),
         ({"update": 1, "phase_t": NOW - 230.0, "rollout_s": 20.0}, "hangs?"),
-        ({"update": 3, "phase_t": NOW - 130.0}, "ok"),
+        ({"update": 3, "phase_t": NOW - 30.0}, "hangs?"),
+        ({"update": 3, "phase_t": NOW - 30.0, "findings": (KL_FINDING,)}, "hangs?"),
+        ({"update": 3, "phase_t": NOW - 15.0}, "ok"),
+        ({"update": 3, "phase_t": NOW - 30.0, "rollout_s": 5.0}, "ok"),
+        ({"update": 3, "phase_t": NOW - 30.0, "env_id": ""}, "ok"),
         ({"update": 1, "phase_t": NOW - 130.0, "phase": "paused", "state": "paused"}, "ok"),
         ({"update": None, "phase_t": NOW - 130.0}, "-"),
     ],
 )
-def test_a_run_that_is_silent_in_its_first_updates_is_not_ok(facts: dict[str, Any], said: str) -> None:
-    """Until three updates are known the rule of hangs waits for long; before the first nothing is `ok`."""
+def test_a_run_whose_rollout_goes_on_for_unusually_long_is_not_ok(facts: dict[str, Any], said: str) -> None:
+    """The rule of hangs waits for minutes; before the first update nothing is `ok`, and a command may be silent."""
     assert run_status.badge(a_run("a", **facts))[0] == said
+
+
+def test_a_run_that_may_hang_says_for_how_long_in_its_pane_and_its_row_is_drawn_again() -> None:
+    """Only its heartbeat changes, which neither shows of others."""
+    view = a_run("a", update=30, phase_t=NOW - 34.0)
+    assert "▲ this rollout has gone on for 34s, the one before took 0.41s" in inside(view, 80, NOW)[-1].text
+    assert row_fingerprint(view) != row_fingerprint(structs.replace(view, heartbeat_t=NOW + 1.0))
+    calm = a_run("a", update=30, phase_t=NOW - 4.0)
+    assert row_fingerprint(calm) == row_fingerprint(structs.replace(calm, heartbeat_t=NOW + 1.0))
 
 
 def test_a_failed_duty_shows_and_hides_nothing_graver() -> None:

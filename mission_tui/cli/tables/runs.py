@@ -18,7 +18,7 @@ from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import part_words
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import DASH, count, due, in_unit, measure, percent, size, until_full
-from mission_tui.present.run_state import asks_for_action, share_done, state_word, time_left
+from mission_tui.present.run_state import asks_for_action, share_done, state_word, stuck_sentence, time_left
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView
@@ -137,7 +137,7 @@ def _remark(view: RunView, now: float) -> str:
     held = view.cause if view.held is not None or view.state in _MAY_WAIT else ""
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
     node = f"on {view.node}" if view.node is not None and view.state not in OVER else ""
-    return "; ".join(word for word in (flags, node, gpu, held, *asking[:1], *failed[:2]) if word)
+    return "; ".join(word for word in (flags, node, gpu, held, stuck_sentence(view), *asking[:1], *failed[:2]) if word)
 
 
 def _is_surprise(view: RunView) -> bool:

@@ -136,7 +136,7 @@ def _symbols() -> Iterator[tuple[str, str]]:
     )
     yield (
         "hangs?",
-        "one of its first updates takes unusually long; `hang` waits a quarter of an hour before it is sure",
+        "its rollout or update goes on for unusually long; `hang` waits for minutes before it is sure",
     )
     yield from FLAG_SENTENCES.items()
     yield "!", "beside a metric: beyond a limit now, not yet for long enough to be a finding"

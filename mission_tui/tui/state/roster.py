@@ -17,7 +17,7 @@ from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.flat_settings import short_names, value_word
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView
-from mission_tui.present.run_state import share_done, state_word
+from mission_tui.present.run_state import share_done, state_word, stuck_s
 from mission_tui.tui.state.filter_pattern import MACHINE as _MACHINE
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.run_status import alarms
@@ -222,4 +222,5 @@ def _severity_rank(view: RunView) -> int:
 
 def row_fingerprint(view: RunView) -> RunView:
     """`view` without what neither a pane nor a line of the list shows."""
-    return structs.replace(view, connected=True, heartbeat_t=None, phase_t=None, size_bytes=None, usage=None)
+    heartbeat_t = None if stuck_s(view) is None else view.heartbeat_t  # of such a one nothing else changes
+    return structs.replace(view, connected=True, heartbeat_t=heartbeat_t, phase_t=None, size_bytes=None, usage=None)

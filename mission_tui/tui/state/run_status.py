@@ -11,7 +11,7 @@ from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import asks_for_action, may_hang, stands_still, state_word, time_left
+from mission_tui.present.run_state import asks_for_action, stands_still, state_word, stuck_s, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
 
@@ -124,7 +124,8 @@ def badge(view: RunView) -> tuple[str, Style]:
     A flag comes before what is wrong with the learning, unless that is critical and the flag can wait.
 
     What is acknowledged stands in brackets; a silenced rule says nothing, and information leaves the `ok` with a dot.
-    Until the rule of hangs knows what is normal, a run that has said nothing for long is `hangs?`.
+    Until the rule of hangs is sure, a run whose rollout or update goes on for unusually long is `hangs?`: what is
+    wrong with its learning can wait.
     Between two findings a run that stands still is `stuck`, and one whose policy no longer moves is `unmoved`, though
     nothing is to be done if that is all it can learn.
     """
@@ -136,6 +137,8 @@ def badge(view: RunView) -> tuple[str, Style]:
         return f"▲ {flags[0]}", colours.ALARM
     if view.outcome == "failed":
         return f"▲ {view.kind or 'unknown'}", colours.ALARM
+    if stuck_s(view) is not None and not (asking and asking[0].severity == "critical"):
+        return "hangs?", colours.WARN
     if asking:
         worst = asking[0]
         count = str(len(asking)) if len(asking) > 1 else ""
@@ -152,8 +155,6 @@ def badge(view: RunView) -> tuple[str, Style]:
     if view.held is not None:
         vram = f"+{numbers.size(view.held.vram_bytes)}" if view.held.vram_bytes else "+GPU" if view.held.gpu else ""
         return f"holds {numbers.size(view.held.memory_bytes)}{vram}", colours.state_style(view.state)
-    if may_hang(view):
-        return "hangs?", colours.WARN
     if stands_still(view):
         return "stuck", colours.WARN if view.state in ALIVE else colours.QUIET
     if view.update and (view.state in ALIVE or view.outcome == "finished"):

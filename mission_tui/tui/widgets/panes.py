@@ -18,7 +18,7 @@ from textual.strip import Strip
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
-from mission_tui.present.run_state import goal_words, share_done, state_word, time_left
+from mission_tui.present.run_state import goal_words, share_done, state_word, stuck_sentence, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.sparkline import bar, spark
@@ -291,6 +291,8 @@ def _vitals(view: RunView, width: int) -> list[Part]:
 
 def _concern(view: RunView, now: float, width: int) -> list[Part]:
     worst = run_status.headline_finding(view)
+    if (stuck := stuck_sentence(view)) and (worst is None or worst.severity != "critical"):
+        return [(f"▲ {clause(stuck, width - 2)}", colours.WARN)]
     if worst is None:
         goal = f"{goal_words(view)}  " if view.goal is not None and not view.cause else ""
         said = run_status.headline(view, now)
