@@ -53,6 +53,8 @@ def first_answer_s(lab: Lab, runs: int) -> float:
     while True:
         with suppress(MissionError), lab.connect() as link:
             snapshot = link.ask(lambda id_: GetSnapshot(id=id_)).snapshot
+            if snapshot.unread:
+                continue  # a first answer that comes sooner says how many are missing
             assert snapshot.ended_total == runs
             return time.perf_counter() - begun
 

@@ -175,6 +175,8 @@ async def test_a_filter_without_matches_says_how_to_get_back() -> None:
     async with staged() as stage:
         await stage.press("slash", *"zzz")
         await stage.shows("No run matches. Esc shows all again.")
+        await stage.press("escape", "v", "slash", *"heavy-3f")
+        await stage.shows("no other run matches")
 
 
 @pytest.mark.slow
@@ -248,12 +250,19 @@ async def test_z_gives_the_list_the_whole_screen() -> None:
 
 
 async def test_long_lists_scroll_with_the_choice_in_sight() -> None:
-    """With 200 ended runs the last one can be reached, and the title says where the window is."""
+    """With 200 ended runs the last one can be reached, and the title says where the window is, and that not all are
+    there: a filter finds none of the others, and those that are still being read are counted.
+    """
     runs = tuple(ended(f"old-{n:04d}", n) for n in range(200))
     async with staged(a_fleet(runs)) as stage:
         await stage.press("end")
         await stage.shows(">■ old-0199")
-        await stage.shows("-200/200")
+        await stage.shows("-200/200 ")
+        await stage.arrive(structs.replace(a_fleet(runs, revision=2), ended_total=5000, unread=1200))
+        await stage.shows("-200/200+")
+        assert "5000 ended  +1,200 being read" in stage.lines()[0]
+        await stage.press("slash", *"zzz")
+        await stage.shows("4,800 older runs are not listed here")
 
 
 async def test_clicks_choose_and_open() -> None:

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.fleet.events.metrics import RETURN
-from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.spec import is_driver
 from mission_tui.fleet.views.seed_group import SeedGroup, sweep_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
@@ -200,6 +200,7 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             first=paned,
             empty=self._empty(paned),
             machines=roster.machines,
+            older=bool(self._older),
         )
         if self.snapshot is not None and self.snapshot.replay is None and self._app_context.shown is self:
             self._courses.request(self.query_one(RunTable).curved, self.snapshot.supervisor)
@@ -211,16 +212,25 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
             return snapshot
         return of_machine(snapshot, snapshot.hosts[0].name if view is None else view.host)
 
+    @property
+    def _older(self) -> int:
+        """How many runs are over that no snapshot lists."""
+        if self.snapshot is None:
+            return 0
+        return max(0, self.snapshot.ended_total - sum(view.state in OVER for view in self.snapshot.runs))
+
     def _empty(self, paned: int) -> list[list[Part]]:
         """What a list without a run says."""
         if self.snapshot is None:
             return []
-        if paned:
-            return [[("   no run is waiting or has ended yet", colours.QUIET)]]
         filtered = self.view_state.pattern is not None and bool(self.snapshot.runs)
+        if paned:
+            said = "no other run matches" if filtered else "no run is waiting or has ended yet"
+            return [[(f"   {said}", colours.QUIET)]]
         return empty_state(
             self._app_context.presets,
             filtered=filtered,
+            older=self._older,
             readonly=self._app_context.readonly,
             width=self.size.width,
             past=self.snapshot.replay is not None,

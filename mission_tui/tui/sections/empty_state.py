@@ -23,6 +23,7 @@ def empty_state(
     presets: Sequence[PresetChoice],
     *,
     filtered: bool,
+    older: int,
     readonly: bool,
     width: int,
     past: bool,
@@ -30,12 +31,18 @@ def empty_state(
     home: str,
 ) -> list[list[Part]]:
     """Lines of at most `width` cells for an empty list; another text when runs exist and only the filter hides
-    them, and in a replay.
+    them, and in a replay. `older` runs are over and were not looked through.
 
     Runs roots `elsewhere` are named first: an empty list often means that the wrong one is open.
     """
     if filtered:
-        return [[], [("  No run matches. Esc shows all again.", colours.QUIET)]]
+        told = (
+            [f"{older:,} older runs are not listed here: `mission-tui status --limit 1000` prints them"]
+            if older
+            else []
+        )
+        below = [[(f"  {text}", colours.QUIET)] for said in told for text in wrap(said, max(1, width - 3))]
+        return [[], [("  No run matches. Esc shows all again.", colours.QUIET)], *below]
     if past:
         return [[], [("  No run was there at this moment.", colours.BOLD)]]
     lines: list[list[Part]] = [[], [("  No runs yet.", colours.BOLD)]]

@@ -127,6 +127,8 @@ def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
         parts.append((f"{snapshot.parked_total} parked ", colours.INK))
     if over:
         parts.append((f"{snapshot.ended_total - snapshot.parked_total} ended  ", colours.QUIET))
+    if snapshot.unread:
+        parts.append((f"+{numbers.count(snapshot.unread)} being read  ", colours.WARN))
     if stale := sum(run.processes for run in snapshot.stale):
         parts.append((f"{stale} stale X  ", colours.WARN))
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)

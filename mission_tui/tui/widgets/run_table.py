@@ -262,6 +262,7 @@ class RunTable(Lines):
         self._top = 0
         self._empty: Sequence[Sequence[Part]] = ()
         self._machines: Sequence[Machine] = ()
+        self._older = False
         self._window: Sequence[Machine | int] = ()
         self._cache: dict[str, tuple[tuple[object, ...], Strip]] = {}
 
@@ -277,14 +278,17 @@ class RunTable(Lines):
         first: int = 0,
         empty: Sequence[Sequence[Part]] = (),
         machines: Sequence[Machine] = (),
+        older: bool = False,
     ) -> None:
         """List `runs`; `chosen` is an index into them, `first` the roster index of their first. `varied` are settings
         that have a column each where there is room.
 
-        `empty` is what an empty list says. Runs of several `machines` stand below the line of theirs.
+        `empty` is what an empty list says. Runs of several `machines` stand below the line of theirs. `older`: there
+        are runs that are not among these.
         """
         self._runs, self._now, self._chosen, self._marked = runs, now, chosen, marked
         self._sort, self._first, self._empty, self._machines = sort, first, empty, machines
+        self._older = older
         views = [view for row in runs for view in members(row)]
         settings = tuple(_setting_column(name, views) for name in varied if any(name in it.varied for it in views))
         self._columns = (COLUMNS[0], *settings[:_VARIED_MOST], *COLUMNS[1:]) if settings else COLUMNS
@@ -371,7 +375,7 @@ class RunTable(Lines):
                 title += f" +{left_out}"
             if column.title == "run" and rows < len(self._runs):
                 first = next((at for at in self._window if isinstance(at, int)), 0)
-                title += f" {first + 1}-{first + rows}/{len(self._runs)}"
+                title += f" {first + 1}-{first + rows}/{len(self._runs)}{'+' * self._older}"
             style = colours.KEY if sorted_by else colours.QUIET
             # The mark of the order takes the blank after a column that has no cell for it.
             over = sorted_by and len(title) > width
