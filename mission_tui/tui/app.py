@@ -81,7 +81,7 @@ class MissionApp(HostApp, inherit_bindings=False):
         late_rather_than_never()
         environ = os.environ if environ is None else environ
         home = environ.get("HOME", "")
-        self.typed = TypedAhead(self, super().on_event, self._keys_dropped)
+        self.typed = TypedAhead(self, self._pass_on, self._keys_dropped)
         self.app_context = AppContext(
             self,
             client,
@@ -120,6 +120,16 @@ class MissionApp(HostApp, inherit_bindings=False):
         if isinstance(event, Resize):
             self._pen.cache.forget()  # terminals shift and wipe lines as they like
             self._flow.take_picture_away()
+        await super().on_event(event)
+
+    async def _pass_on(self, event: Event) -> None:
+        if isinstance(event, Paste) and not event.is_forwarded:
+            from textual.widgets import Input  # not before somebody types: the first picture comes sooner without
+
+            lines = len(list(filter(str.strip, event.text.splitlines())))
+            box = self.focused
+            if lines > 1 and isinstance(box, Input) and type(box)._on_paste is Input._on_paste:
+                self.app_context.toast(f"{lines} lines were pasted, and this takes one: the first", "warning")
         await super().on_event(event)
 
     def _keys_dropped(self, many: int) -> None:

@@ -152,6 +152,15 @@ async def test_what_is_pasted_in_several_lines_is_asked_for_as_a_whole() -> None
         assert request.assignments == ("run.seed=2", "ppo.gamma=0.9")
 
 
+async def test_where_only_the_first_pasted_line_is_taken_it_is_said() -> None:
+    """The filter is one expression: the other lines are not dropped without a word."""
+    async with staged() as stage:
+        await stage.press("slash")
+        stage.app.post_message(Paste("heavy\nwide\n"))
+        await stage.shows("/heavy")
+        assert stage.toasts() == ["2 lines were pasted, and this takes one: the first"]
+
+
 async def test_a_name_that_an_ended_run_has_too_is_warned_of() -> None:
     """As on the command line: from then on only their ids tell the two apart."""
     notes = ("heavy-3f9a is called calm from now on", "so is a run that has ended, 20260101-000000-calm-1111")
