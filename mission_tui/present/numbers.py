@@ -234,13 +234,24 @@ def due(seconds: float) -> str:
     return f"in {duration(seconds)}" if round(seconds) > 0 else "now"
 
 
+_DAY_S = 86_400
+_AGO = (
+    (700 * _DAY_S, 365 * _DAY_S, "y"),
+    (100 * _DAY_S, 7 * _DAY_S, "w"),
+    (_DAY_S, _DAY_S, "d"),
+    (3600, 3600, "h"),
+    (60, 60, "m"),
+)
+"""From how many seconds on which unit is said, and its length."""
+
+
 def ago(t: float | None, now: float) -> str:
-    """How long before `now` the moment `t` was, in one unit: `12m ago`."""
+    """How long before `now` the moment `t` was, in one unit and at most seven cells: `12m ago`."""
     if t is None:
         return DASH
     seconds = max(0.0, now - t)
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= length:
+    for least, length, unit in _AGO:
+        if seconds >= least:
             return f"{int(seconds // length)}{unit} ago"
     return f"{int(seconds)}s ago"
 

@@ -28,6 +28,8 @@ def test_a_time_of_day_has_its_date_once_that_could_be_mistaken(utc: None) -> No
         (numbers.duration(20_400), "5h40"), (numbers.duration(788_000), "9d02"), (numbers.duration(-5), "-"),
         (numbers.split_second(0.413), "0.41s"), (numbers.split_second(31), "31s"), (numbers.split_second(None), "-"),
         (numbers.ago(None, 100), "-"), (numbers.ago(95, 100), "5s ago"), (numbers.ago(0, 7300), "2h ago"),
+        (numbers.ago(0, 99 * 86_400), "99d ago"), (numbers.ago(0, 530 * 86_400), "75w ago"),
+        (numbers.ago(0, 800 * 86_400), "2y ago"),
         (numbers.reading(None), "-"), (numbers.reading(12.41), "12.4"), (numbers.reading(500.0), "500"),
         (numbers.reading(0.0312), "0.031"), (numbers.reading(3e-4), "3e-4"), (numbers.reading(2.5e-4), "2.5e-4"),
         (numbers.reading("nan"), "nan"), (numbers.reading("-inf"), "-inf"), (numbers.reading(0.0), "0"),

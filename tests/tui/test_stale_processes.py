@@ -107,6 +107,6 @@ async def test_a_full_disk_takes_the_line_of_the_meters() -> None:
     )
     async with staged() as stage:
         await stage.arrive(full)
-        await stage.shows("disk full, 1.0M left: nothing new starts")
+        await stage.shows("disk full, 1.0M left: nothing starts, runs go on and save when there is room")
         await stage.arrive(a_fleet(revision=61))
         await stage.until(lambda: "disk full" not in stage.text())

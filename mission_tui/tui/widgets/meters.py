@@ -88,7 +88,7 @@ class Meters(Lines):
             self.show([line([(" connecting to the supervisor…", colours.QUIET)], width)])
         elif self._snapshot.host.disk_full and self._machines is None:
             free = numbers.size(self._snapshot.host.disk_free)
-            sentence = f" ▲ disk full, {free} left: nothing new starts, runs go on and save when there is room"
+            sentence = f" ▲ disk full, {free} left: nothing starts, runs go on and save when there is room"
             self.show([line([(sentence, colours.ALARM)], width)])
         elif self._snapshot.replay is not None and not _measured(self._snapshot):
             self.show([line([(f" {literal(self._snapshot.host.gpu_note)}", colours.QUIET)], width)])
