@@ -57,6 +57,16 @@ def test_a_dip_and_a_return_that_recovers_are_no_fall() -> None:
     assert lost(high, trough).changes == [(65, "info")]
 
 
+def test_a_loss_that_is_next_to_nothing_may_multiply() -> None:
+    """Below a hundredth of the first losses values are right, whatever the return does; above it they are not."""
+    falling = LEARNING + [59.0 - 2.0 * n for n in range(25)]
+    learned = [1.0] * 5 + [1e-8] * 55
+    assert lost(learned + [1e-6] * 25, falling).changes == []
+    assert [severity for _, severity in lost(learned + [0.02] * 25, falling).changes] == ["info", "warning"]
+    risen = [*falling, *[float(n) for n in range(9, 24)]]
+    assert lost(learned + [0.02] * 25 + [0.004] * 15, risen).changes[-1] == (90, None)
+
+
 def test_information_comes_once_an_attempt() -> None:
     """The second jump is no news; a warning still is."""
     burst = [1.0] * 60 + [11.0] * 6 + [1.0] * 10

@@ -1,8 +1,9 @@
 """`value-loss`: a value loss far above what this run is used to.
 
 A first win can multiply it, and it did in 10 of 40 healthy runs (health guide, section 2): so it is a warning only
-while the return falls, and else information, once an attempt. NaN belongs to the rule `nan`. Of algorithms that learn
-the values of actions it is the critic's loss, under its own tag.
+while the return falls, and else information, once an attempt. Once values are learned to the last digits a loss may
+multiply and still be nothing: it has to be more than a hundredth of what it was at first. NaN belongs to the rule
+`nan`. Of algorithms that learn the values of actions it is the critic's loss, under its own tag.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ TAG = "train/value_loss"
 TAGS = ("train/explained_variance", "rollout/ep_rew_mean")
 CALLED = {TAG: "value loss", "train/critic_loss": "critic loss"}
 EVIDENCE = 8
+FIRST, LEARNED_SHARE = 5, 0.01
+"""Of the largest of the first losses, below which values are right for all that the policy needs. Measured: true
+warnings lie at 0.03 and more of it, those of values that were nowhere wrong at 5e-4 and less.
+"""
 
 
 class ValueLoss(Rule):
@@ -35,6 +40,7 @@ class ValueLoss(Rule):
         self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(limits.updates, limits.updates)
         self._median: float | None = None
+        self._seen, self._first, self._level = 0, 0.0, math.inf
         self._steps = Steps.shared(context)
         self._tag = TAG
         self._informed = self._informing = self._falling = False
@@ -46,10 +52,14 @@ class ValueLoss(Rule):
         if tag is not None and 0.0 <= (loss := row.metrics[tag]) < math.inf:
             self._tag = tag
             self._rows.append(row)
+            if self._seen < FIRST:
+                self._seen, self._first = self._seen + 1, max(self._first, loss)
             usual = self._usual.at(0.5)
             if usual is not None and self.context.returns.warm:
-                high = loss > limits.times_median * usual
-                self._high.update(over=high, calm=loss < limits.leave * usual)
+                least = LEARNED_SHARE * self._first
+                self._level = max(limits.times_median * usual, least)
+                calm = loss < max(limits.leave * usual, least / 2.0)
+                self._high.update(over=loss > self._level, calm=calm)
             if not self._high.on:
                 self._usual.add(loss)
                 self._median = usual
@@ -94,6 +104,6 @@ class ValueLoss(Rule):
             advice_set=fix if worse else (),
             evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
             signal=self._tag,
-            threshold=limits.times_median * usual,
+            threshold=self._level,
             window=limits.updates,
         )
