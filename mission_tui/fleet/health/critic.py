@@ -59,6 +59,7 @@ class ValueHorizon:
         self._same = Hysteresis(NEEDED, LOOKS)
         self._largest_loss = self._most = 0.0
         self._return = math.nan
+        self._paid = (math.inf, -math.inf)
         self.length = 0.0
 
     def update(self, row: Row) -> None:
@@ -68,6 +69,7 @@ class ValueHorizon:
         explained = row.metrics.get(EXPLAINED)
         if not (math.isfinite(mean) and math.isfinite(loss)) or self.length < SHORTEST or explained is None:
             return
+        self._paid = min(self._paid[0], mean / self.length), max(self._paid[1], mean / self.length)
         self._largest_loss, self._most = max(self._largest_loss, loss), max(self._most, mean / self.length)
         if not math.isnan(explained):
             self._looks.append((loss, mean / self.length, explained, mean))
@@ -86,6 +88,15 @@ class ValueHorizon:
         seen = len(self._looks) == LOOKS
         near = seen and not risen and (self._of_single_rewards or self._perfect or self._vary_as_rewards)
         return self._same.on or near
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether all targets are the same, and every step of this training was paid the same: no action is worth more
+        than another then, whatever the return does. Where pay has risen to that, the policy has learned all it can.
+        """
+        least, most = self._paid
+        alike = most - least <= THE_SAME * max(abs(least), abs(most))
+        return alike and self._same.on and self.is_none(risen=True)
 
     @property
     def _perfect(self) -> bool:

@@ -8,7 +8,8 @@ To explain nothing is a fault only where there is something to explain: once the
 noise, or values did explain it before, or they are worse than a constant. An explained variance that is 0 to the third
 digit is one anyway, because chance alone moves it further: such values are the same for every state. A value function
 that nothing teaches, or that looks no step ahead, is told of long before the warm-up is over (`critic`), as information
-while a run holds near its best what it has really gained. Where every return was the same so far, as before the first
+while a run holds near its best what it has really gained, unless all targets are the same: of those no policy can learn
+anything, and what the return does is chance. Where every return was the same so far, as before the first
 reward, even values far worse than a constant mean nothing while their loss comes down.
 """
 
@@ -95,7 +96,7 @@ class ExplainedVariance(Rule):
         returns = self.context.returns
         spent = self._rate.update(row, RATE_SPENT)
         if self._is_useless():
-            return "info" if self._success.holds and self._success.near_best else "warning"
+            return "info" if self._holds and not self._horizon.tells_nothing else "warning"
         if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved or spent:
@@ -140,7 +141,14 @@ class ExplainedVariance(Rule):
         near = self._horizon.is_none(risen=risen or self._risen)
         useless = (self.context.losses.values_are_untaught or near) and not well
         useless = useless and (self._useless.on or not self._success.rises_now)
-        return self._useless.update(over=useless, calm=not useless)
+        self._useless.update(over=useless, calm=not useless)
+        # Twelve updates have said so already.
+        self._useless.on = self._useless.on or (useless and self._horizon.tells_nothing)
+        return self._useless.on
+
+    @property
+    def _holds(self) -> bool:
+        return self._success.holds and self._success.near_best
 
     def _take_in(self, row: Row) -> None:
         value, limits = row.metrics.get(TAG), self._limits
@@ -187,7 +195,8 @@ class ExplainedVariance(Rule):
         if self._useless.on and severity == "info":
             return f"{self._complaint()}; the return holds near its best all the same"
         if self._useless.on and not critical:
-            return f"{self._complaint()}, and {self._success.complaint}"
+            blind = "every action seems to be worth the same, so that none can be learned to be better"
+            return f"{self._complaint()}, and {blind if self._holds else self._success.complaint}"
         if self._nans:
             return f"explained variance has been nan for {self._nans} updates while the returns vary"
         typical = f"{statistics.median(self._values):.2g}"
