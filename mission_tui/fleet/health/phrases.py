@@ -97,6 +97,7 @@ def normalized_rewards(settings: Settings) -> tuple[str, ...]:
 
 OTHER_NAMES = {
     "learning_rate": ("lr",),
+    "n_steps": ("num_steps",),
     "n_epochs": ("update_epochs", "epochs"),
     "clip_range": ("clip_coef",),
     "ent_coef": ("entropy_coef",),

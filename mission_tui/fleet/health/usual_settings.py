@@ -41,7 +41,10 @@ LEAST_PRESSURE = 1e-3
 """Of the reference's update pressure: a policy that learns so slowly stands still for all anybody can see."""
 LEAST_RATE = 1e-6
 """A constant rate below it is one that nobody learns with, whatever the gradient steps: published ones are 2e-5 on."""
+LEAST_ROLLOUT, USUAL_STEPS = 32, 2048
+"""Transitions of an update below which its advantages are luck: published settings of PPO have 256 and more."""
 LOSS, POLICY_LOSS = "train/loss", "train/policy_gradient_loss"
+KL = "train/approx_kl"
 VALUE_LOSS, ENTROPY_LOSS = "train/value_loss", "train/entropy_loss"
 ENTROPY_COEF, CRITIC_LOSS = "train/ent_coef", "train/critic_loss"
 """SAC writes both. A program of PPO that writes the first says its own setting."""
@@ -70,7 +73,7 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     """
     if rule in NOT_OF_LEARNING | OWN_SETTING or (rule in CODE_TOO and not words.advice_set):
         return words
-    found = _rate(settings, row) or _coefficient(settings, losses)
+    found = _rate(settings, row) or _rollout(settings, row) or _coefficient(settings, losses)
     if found is None:
         return words
     cause, advice, assignments = found
@@ -98,6 +101,18 @@ def _rate(settings: Settings, row: Row | None) -> Words | None:
         better = min(REFERENCE_LEARNING_RATE, rate / pressure)
         return cause, "raise the learning rate to a usual one", (f"ppo.learning_rate={better:.2g}",)
     return None
+
+
+def _rollout(settings: Settings, row: Row | None) -> Words | None:
+    """A handful of transitions, which PPO and its kin alone are known not to learn from: A2C has few."""
+    size = settings.rollout
+    if size is None or not 0 < size < LEAST_ROLLOUT or row is None or KL not in row.metrics:
+        return None
+    return (
+        f"an update learns from {size} transitions, too few to tell a good action from a lucky one",
+        "collect more steps before each update",
+        (f"ppo.n_steps={USUAL_STEPS // (settings.n_envs or 1)}",),
+    )
 
 
 def _coefficient(settings: Settings, losses: LossParts) -> Words | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from mission_tui.fleet.health.phrases import for_strangers
 from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.usual_settings import LossParts, usual_first
@@ -49,6 +50,19 @@ def test_a_rate_beyond_all_published_ones_needs_no_batch_size() -> None:
     assert said.advice_set == ("ppo.learning_rate=0.00025",)
     assert said.cause.endswith("no published setting of PPO has 0.01 or more")
     assert usual_first("drawdown", WORDS, unknown, LossParts(unknown), row(1, {"learning_rate": 0.005})) == WORDS
+
+
+def test_a_rollout_of_a_few_steps_is_to_be_longer() -> None:
+    """Four transitions are chance, in a log too, whose steps between rows tell; A2C's few are its way to learn."""
+    few, ppo = replace(USUAL, rollout=4, n_envs=2), row(1, {"approx_kl": 0.01})
+    said = usual_first("kl-spike", WORDS, few, LossParts(few), ppo)
+    assert (said.cause[:40], said.advice_set) == ("an update learns from 4 transitions, too", ("ppo.n_steps=1024",))
+    log = Settings(rollout=4, learning_rate=3e-4, command=("python", "train.py", "--num-steps", "4"))
+    words = usual_first("kl-spike", WORDS, log, LossParts(log), ppo)
+    assert for_strangers(words.advice, words.advice_set, log).endswith("(run it with --num-steps 2048)")
+    assert usual_first("drawdown", WORDS, few, LossParts(few), row(1, {})) == WORDS
+    usual = replace(few, rollout=256)
+    assert usual_first("kl-spike", WORDS, usual, LossParts(usual), ppo) == WORDS
 
 
 @pytest.mark.parametrize(
