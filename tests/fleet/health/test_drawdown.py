@@ -73,6 +73,37 @@ def test_a_fall_at_once_is_no_noise_to_measure_it_by() -> None:
     assert watch(Drawdown, slow, short).incidents == []
 
 
+FROM_TERRIBLE = noisy([*(-200.0 * 0.85**n for n in range(60)), *[-2.0] * 20], 0.05)
+"""Costs that come down to a hundredth."""
+
+
+def costs(after: list[float], loss: float, explained: float) -> list[Row]:
+    """`FROM_TERRIBLE` with a value loss of 0.1 and an explained variance of 0.4, and `after` it these."""
+    told = {"train/value_loss": loss, "train/explained_variance": explained}
+    before = {"train/value_loss": 0.1, "train/explained_variance": 0.4}
+    lines = rows([*FROM_TERRIBLE, *after])
+    return [replace(it, metrics={**it.metrics, **(before if it.update <= 80 else told)}) for it in lines]
+
+
+def test_what_half_of_the_time_was_spent_on_is_lost() -> None:
+    """Costs twenty times as high are a quarter of all that was gained. Where they surprise values the world has
+    changed; where they do not, come back, come slowly or are few, nothing is said.
+    """
+    short = Settings(total_timesteps=120_000, rollout=1000)
+    lost, back = [-45.0] * 30, [-45.0] * 7 + [-2.0] * 40
+    for loss, explained in ((20.0, 0.4), (0.1, 0.0)):
+        watched = watch(Drawdown, costs(lost, loss, explained), short)
+        [(severity, first, last)] = watched.incidents
+        assert (severity, last) == ("warning", 110)
+        assert 90 <= first <= 96
+        assert ", where it was at update 1" in watched.words[0].sentence
+        assert watched.words[0].threshold is None
+    assert watch(Drawdown, costs(lost, 0.1, 0.4), short).incidents == []
+    assert watch(Drawdown, costs(back, 20.0, 0.0), short).incidents == []
+    assert watch(Drawdown, costs([-4.0] * 30, 20.0, 0.0), short).incidents == []
+    assert watch(Drawdown, costs([-2.0 - 0.5 * n for n in range(100)], 20.0, 0.0), short).incidents == []
+
+
 def test_gains_that_noise_could_make_do_not_count() -> None:
     """Noise of 30 on a gain of 100 is less than 8 sigmas: losing it says nothing."""
     values = noisy([*RISE, *[0.0] * 100], 30.0)

@@ -56,7 +56,8 @@ class RewardOscillation(Rule):
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for at least 4 swings within 100 updates, critical with a drawdown on top."""
-        limits, falling = self._limits, self._drawdown.judge(row)
+        limits = self._limits
+        self._drawdown.judge(row)
         self._steps.update(row)
         point = self._point(row)
         if point is not None and self._differs(point):
@@ -72,7 +73,7 @@ class RewardOscillation(Rule):
             self._on = False
         if not self._on:
             return None
-        return "critical" if falling is not None else "warning"
+        return "critical" if self._drawdown.lost_half else "warning"
 
     def explain(self, severity: Severity) -> Explanation:
         """How many swings, between which returns, and how large the steps were that made them."""
