@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 
 from benchmarks.health.cases import Case, Incident
 from mission_tui.fleet.events.metrics import UpdateDone, number
@@ -105,9 +106,12 @@ def _slopes(case: Case) -> tuple[Incident, ...]:
 def _slope(values: deque[float]) -> float:
     middle = (len(values) - 1) / 2
     mean = statistics.fmean(values)
-    return sum((at - middle) * (value - mean) for at, value in enumerate(values)) / sum(
-        (at - middle) ** 2 for at in range(len(values))
-    )
+    return sum((at - middle) * (value - mean) for at, value in enumerate(values)) / _spread(len(values))
+
+
+@cache
+def _spread(values: int) -> float:
+    return sum((at - (values - 1) / 2) ** 2 for at in range(values))
 
 
 def _entropy(case: Case) -> tuple[Incident, ...]:
