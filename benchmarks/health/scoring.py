@@ -143,9 +143,9 @@ def false_rate(
     runs = [(count, updates) for count, updates in runs if updates or count]
     resampled = [0.0]
     if any(count for count, _ in runs):
-        counts, lengths = np.array(runs).T
+        wrong, lengths = np.array(runs).T
         drawn = _draws(len(runs))
-        resampled = sorted(map(_per_1000, counts[drawn].sum(axis=1).tolist(), lengths[drawn].sum(axis=1).tolist()))
+        resampled = sorted(map(_per_1000, wrong[drawn].sum(axis=1).tolist(), lengths[drawn].sum(axis=1).tolist()))
     false = sum(count for count, _ in runs)
     return Rate(
         count=false,
