@@ -61,10 +61,10 @@ def test_the_advice_for_a_rate_fifty_times_too_high_helps(shared_fleet: Shell) -
 def test_a_healthy_run_is_hurt_by_half_and_left_alone_by_nothing(shared_fleet: Shell) -> None:
     """0.5 ruins what was learned; settings that it has already leave both branches of each pair the same to the bit."""
     run = trained(shared_fleet, "healthy", 0.001, 20_480)
-    hurt = verdict(shared_fleet, run, "--set", "ppo.learning_rate=0.5", "--budget", "8u")
+    hurt = verdict(shared_fleet, run, "--set", "ppo.learning_rate=0.5", "--budget", "8u", "--seeds", "3")
     assert hurt["says"] == "hurts", hurt
     assert hurt["high"] < 0
-    same = verdict(shared_fleet, run, "--set", "ppo.gae_lambda=0.95", "--budget", "4u")
+    same = verdict(shared_fleet, run, "--set", "ppo.gae_lambda=0.95", "--budget", "4u", "--seeds", "3")
     assert (same["says"], same["identical"], same["low"], same["high"]) == ("no difference", True, 0.0, 0.0)
     document = shared_fleet.json("try", run, "--show")
     assert document["trial"]["number"] == 2
