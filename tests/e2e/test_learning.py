@@ -10,15 +10,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 
 def test_standard_learns_to_win_the_whole_mission(shared_fleet: Shell) -> None:
-    """Little more than a quarter of `standard` wins 15 of 100 episodes or more; a random policy wins fewer than 5."""
+    """Two fifths of `standard` win at least 60 of 100 episodes; a random policy wins fewer than 5."""
     done = shared_fleet(
-        "launch", "standard", "--set", "run.total_timesteps=560_000", "--seed", "1", "--wait", timeout_s=360
+        "launch", "standard", "--set", "run.total_timesteps=800_000", "--seed", "1", "--wait", timeout_s=360
     )
     assert done.returncode == 0, done.stderr
     trained = shared_fleet.json("evaluate", "@last", "--episodes", "100", timeout_s=120)
     chance = shared_fleet.json("evaluate", "@last", "--episodes", "100", "--random", timeout_s=120)
-    # It won 35 of them; after 400,000 steps 19, and seed 2 won 15. Two fifths of the preset take half as long again.
-    assert trained["won"] >= 0.15, trained["outcomes"]
+    assert trained["won"] >= 0.6, trained["outcomes"]
     assert chance["won"] < 0.05, chance["outcomes"]
 
 
