@@ -14,8 +14,7 @@ from mission_tui.fleet.search.plan import SearchPlan
 from mission_tui.fleet.search.result import Confirmation
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.search.driver import Driver, _at_rungs, _was_interrupted
-from mission_tui.search.fleet import StopAskedError
+from mission_tui.search.driver import Driver, StopAskedError, _at_rungs, _was_interrupted
 from tests.search.test_study import BASE, WORDS
 
 VIEW = RunView(id="r", name="r", preset="cart", run_dir="/r", state="ended", created_t=0.0)

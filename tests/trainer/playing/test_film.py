@@ -12,13 +12,13 @@ import pytest
 
 from mission_tui.errors import PresetError
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.playing import film, film_pictures
-from mission_tui.trainer.playing.film_pictures import Caption, Lettering, Sheet, check_packages
+from mission_tui.trainer.playing import film
+from mission_tui.trainer.playing.film import Caption, Lettering, Sheet, check_packages
 from tests.trainer.harness import PROBES
 from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
 
 needs_film = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in film_pictures.PACKAGES[".mp4"]),
+    any(importlib.util.find_spec(name) is None for name in film.PACKAGES[".mp4"]),
     reason="needs the extra: pip install '.[film]'",
 )
 
