@@ -201,7 +201,7 @@ class DetailsReply(Reply, frozen=True, kw_only=True, tag="details"):
     checkpoints: tuple[CheckpointView, ...] = ()
     evaluations: tuple[dict[str, Any], ...] = ()
     provenance: Provenance | None = None
-    deeds: tuple[AuditEntry, ...] = ()
+    audit_log: tuple[AuditEntry, ...] = field(default=(), name="deeds")
     search: SearchResult | None = None
 
 

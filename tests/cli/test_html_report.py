@@ -76,7 +76,7 @@ def details_of(it: Side, word: str) -> DetailsReply:
         t=0.0, cwd=word, python=word, python_version=word, command=word, packages={word: word},
         repositories=(tree,), machine={word: word},
     )  # fmt: skip
-    deed = AuditEntry(t=1.5, what=word, detail=f"{word} {finding.id}", by=word)
+    entry = AuditEntry(t=1.5, what=word, detail=f"{word} {finding.id}", by=word)
     attempt = AttemptView(
         attempt=2, started_t=1.0, ended_t=None, outcome=None, cause=word, from_checkpoint=word, from_timesteps=1024
     )
@@ -84,7 +84,7 @@ def details_of(it: Side, word: str) -> DetailsReply:
     return DetailsReply(
         re=1, view=view, spec=structs.replace(it.spec, env=structs.replace(it.spec.env, id=word)),
         effective={"ppo": {"n_epochs": word, word: word}, "reasons": {"ppo": {"n_epochs": word}}},
-        attempts=(attempt,), evaluations=(evaluation,), provenance=provenance, deeds=(deed,),
+        attempts=(attempt,), evaluations=(evaluation,), provenance=provenance, audit_log=(entry,),
     )  # fmt: skip
 
 
@@ -237,7 +237,7 @@ def test_many_long_runs_are_less_than_two_megabytes(tmp_path: Path) -> None:
     for it in sides:
         full = details_of(it, "a word " * 12)
         many = structs.replace(full.view, findings=full.view.findings * 30)
-        details.append(structs.replace(full, view=many, deeds=full.deeds * 50))
+        details.append(structs.replace(full, view=many, audit_log=full.audit_log * 50))
     made = report_of(details, {f"{RETURN}{at or ''}": sides for at in range(10)}, preset_of, chosen=True)
     path = tmp_path / "many.html"
     size = write_report(path, made, "x", None)

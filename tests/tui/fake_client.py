@@ -53,7 +53,7 @@ A_SEARCH = SearchResult(
     ended=True,
 )  # fmt: skip
 
-DEEDS = (
+AUDIT_LOG = (
     replies.AuditEntry(t=NOW - 9000, what="launch", detail="preset heavy", by="screen, pts/3"),
     replies.AuditEntry(t=NOW - 7010, what="stop", by="command line, pts/7"),
     replies.AuditEntry(t=NOW - 7000, what="ended", detail="stopped: stopped on request"),
@@ -306,7 +306,7 @@ def details(re: int, view: RunView) -> replies.DetailsReply:
         ),
         checkpoints=checkpoints,
         evaluations=(evaluation(view.id),),
-        deeds=DEEDS,
+        audit_log=AUDIT_LOG,
         search=A_SEARCH if is_driver(view.preset) else None,
     )  # fmt: skip
 

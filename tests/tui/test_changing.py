@@ -198,13 +198,15 @@ async def test_a_change_that_waits_says_so() -> None:
 async def test_the_journal_tells_what_was_done_and_by_whom() -> None:
     """The newest first, a long note whole, and a name with an escape sequence as what it is."""
     text = "the learning rate was lowered because the reward had not moved for fifty updates in a row"
-    deeds = (
+    entries = (
         replies.AuditEntry(t=NOW - 120, what="pause", by="command line, pts/3"),
         replies.AuditEntry(t=NOW - 60, what="note", detail=text, by="\x1b[31mscreen"),
         replies.AuditEntry(t=NOW - 30, what="ended", detail="stopped: stopped on request"),
     )
     async with staged() as stage:
-        stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=deeds)
+        stage.client.answers[GetDetails] = lambda request: structs.replace(
+            details(request.id, LIVE[0]), audit_log=entries
+        )
         await stage.press("J")
         await stage.shows("command line, pts/3")
         lines = [line for line in stage.lines()[4:-1] if " ended " in line or " note " in line or " pause  " in line]
@@ -216,7 +218,7 @@ async def test_the_journal_tells_what_was_done_and_by_whom() -> None:
 async def test_a_run_to_which_nothing_was_done_says_so() -> None:
     """Not an empty tab."""
     async with staged() as stage:
-        stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), deeds=())
+        stage.client.answers[GetDetails] = lambda request: structs.replace(details(request.id, LIVE[0]), audit_log=())
         await stage.press("enter", "J")
         await stage.shows("nothing was done to it yet")
 

@@ -201,18 +201,18 @@ def place_of(finding: Finding, details: DetailsReply) -> int | None:
     return round(finding.first_update * view.timesteps / view.update)
 
 
-def done_about(finding: Finding, deeds: Sequence[AuditEntry]) -> list[AuditEntry]:
+def done_about(finding: Finding, entries: Sequence[AuditEntry]) -> list[AuditEntry]:
     """Of what was done to a run, what was done because of `finding`, or by its rule while it lasted; the first few."""
-    return list(islice(_done_about(finding, deeds), _MOST_DONE))
+    return list(islice(_done_about(finding, entries), _MOST_DONE))
 
 
-def _done_about(finding: Finding, deeds: Sequence[AuditEntry]) -> Iterator[AuditEntry]:
+def _done_about(finding: Finding, entries: Sequence[AuditEntry]) -> Iterator[AuditEntry]:
     by_rule = clean(f"rule {finding.rule}")
-    for deed in deeds:
-        named = finding.id in deed.detail.split() or deed.detail == finding.rule
-        lasted = finding.first_t <= deed.t <= finding.last_t + 60.0
-        if named or (deed.by == by_rule and lasted):
-            yield deed
+    for entry in entries:
+        named = finding.id in entry.detail.split() or entry.detail == finding.rule
+        lasted = finding.first_t <= entry.t <= finding.last_t + 60.0
+        if named or (entry.by == by_rule and lasted):
+            yield entry
 
 
 _SHAPES = {"critical": "■", "warning": "▲", "info": "●"}
@@ -221,10 +221,10 @@ _WORDS = {"open": "open", "acknowledged": "known", "silenced": "silenced", "clea
 
 @dataclass(frozen=True, slots=True)
 class DetailLevel:
-    """How much is said of each run: so many findings and deeds, with each setting and package or without."""
+    """How much is said of each run: so many findings and entries, with each setting and package or without."""
 
     findings: int
-    deeds: int
+    entries: int
     lists: bool
 
 
@@ -327,7 +327,7 @@ def _finding(finding: Finding, details: DetailsReply) -> Html:
         changes.append(proven)
     symptoms = symptoms_of(finding, details.view.findings)
     then = [f"update {numbers.count(it.first_update)}, {it.severity}: {it.sentence}" for it in symptoms]
-    done = [_deed_words(deed) for deed in done_about(finding, details.deeds)]
+    done = [_entry_words(entry) for entry in done_about(finding, details.audit_log)]
     advice = join(tag("p", finding.proposal), tag("ul", (tag("li", change) for change in changes)) if changes else None)
     rows: list[tuple[str, str | Html]] = [
         ("when", _when(finding, details)),
@@ -414,8 +414,8 @@ def _said(value: Any) -> str:
 
 
 def _journal(details: DetailsReply, room: DetailLevel, level: int) -> Html:
-    deeds = details.deeds[len(details.deeds) - min(room.deeds, len(details.deeds)) :]
-    rows = [[moment(deed.t), deed.what, deed.detail, deed.by] for deed in deeds]
+    entries = details.audit_log[len(details.audit_log) - min(room.entries, len(details.audit_log)) :]
+    rows = [[moment(entry.t), entry.what, entry.detail, entry.by] for entry in entries]
     table = rows_of(("when", "what", "about", "by"), rows, "what was done to it, oldest first")
     return part(level, "Journal", folded(f"What was done to it ({len(rows)})", table)) if rows else join()
 
@@ -433,9 +433,9 @@ def _provenance(details: DetailsReply, room: DetailLevel, level: int) -> Html:
     )
 
 
-def _deed_words(deed: AuditEntry) -> str:
-    by = f", by {deed.by}" if deed.by else ""
-    return f"{moment(deed.t)}: {deed.what} {deed.detail}".rstrip() + by
+def _entry_words(entry: AuditEntry) -> str:
+    by = f", by {entry.by}" if entry.by else ""
+    return f"{moment(entry.t)}: {entry.what} {entry.detail}".rstrip() + by
 
 
 def moment(t: float) -> str:

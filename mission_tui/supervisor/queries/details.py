@@ -82,7 +82,7 @@ def _read(run: RunDir, attempt: int) -> dict[str, Any]:
     events = read_all(run.events, journal.FleetEvent)[0]
     return {
         "effective": _effective(run, attempt),
-        "deeds": audit_log_of(events),
+        "audit_log": audit_log_of(events),
         "attempts": _attempts(events, {manifest.name: manifest.timesteps for manifest in manifests}),
         "checkpoints": tuple(_checkpoint(manifest) for manifest in manifests),
         "evaluations": _evaluations(run.evaluations),
@@ -184,9 +184,9 @@ def _cleaned(value: Any) -> Any:
 
 
 def audit_log_of(events: Sequence[journal.FleetEvent]) -> tuple[AuditEntry, ...]:
-    """The newest deeds."""
+    """The newest entries: what was done to the run, when, by whom and with what."""
     rules = {event.finding.id: event.finding.rule for event in events if isinstance(event, journal.FindingChanged)}
-    return tuple(deed for event in _by_people(events) for deed in _entries(event, rules))[-SHOWN:]
+    return tuple(entry for event in _by_people(events) for entry in _entries(event, rules))[-SHOWN:]
 
 
 def _by_people(events: Sequence[journal.FleetEvent]) -> Iterator[journal.FleetEvent]:

@@ -367,7 +367,7 @@ def details_at(reply: DetailsReply, moment: float) -> DetailsReply:
         attempts=tuple(_attempt_at(it, moment) for it in reply.attempts if (it.started_t or 0.0) <= moment),
         checkpoints=tuple(it for it in reply.checkpoints if it.t <= moment),
         evaluations=tuple(it for it in reply.evaluations if float(it.get("t") or 0.0) <= moment),
-        deeds=tuple(it for it in reply.deeds if it.t <= moment),
+        audit_log=tuple(it for it in reply.audit_log if it.t <= moment),
     )
 
 

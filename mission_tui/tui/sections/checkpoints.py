@@ -143,11 +143,11 @@ def _number(value: object) -> str:
 
 def journal(details: DetailsReply, width: int, now: float) -> list[Strip]:
     """A line for each entry under titles; the detail is wrapped below itself, or on a narrow screen below the entry."""
-    if not details.deeds:
+    if not details.audit_log:
         return [line([(" nothing was done to it yet", colours.QUIET)], width)]
     head = f" {fit('when', _WHEN)}{fit('what', _WHAT)}{fit('by', _WHO)}"
     strips = [line([(head, colours.QUIET)], width)]
-    for entry in reversed(details.deeds):
+    for entry in reversed(details.audit_log):
         strips += _entry(entry, width, now)
     return strips
 

@@ -19,6 +19,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.resume.verdict import Change
+from mission_tui.ipc.replies import DetailsReply
 from mission_tui.supervisor.queries.details import SHOWN, audit_log_of
 from tests.tui.fleets import NAN_FINDING
 
@@ -57,14 +58,14 @@ def test_what_a_rule_did_is_not_said_to_be_a_persons() -> None:
 
 def test_restarts_are_the_runs_own() -> None:
     """Why it ended, that another attempt was due, and that it began; and what came from outside."""
-    deeds = told(
+    entries = told(
         AttemptEnded(1, 10.0, 1, Failed(kind="crash", cause="exit code 1")),
         RestartDue(2, 10.0, 1, 1, 3, 15.0),
         AttemptStarting(3, 15.0, 2, "000081920", restart=1),
         RunFrozen(4, 16.0, 2, "outside"),
         RunFrozen(5, 17.0, 2),
     )
-    assert deeds == [
+    assert entries == [
         ("ended", "", "failed: exit code 1"),
         ("restart due", "the run's own rule", "1 of 3 in a row, in 5 s, after a failure"),
         ("restart", "the run's own rule", "attempt 2 from 000081920"),
@@ -76,14 +77,20 @@ def test_only_the_newest_are_told_and_no_text_can_hurt() -> None:
     """A journal of months is not sent whole; names of clients were cleaned, words of findings are."""
     nasty = structs.replace(NAN_FINDING, rule="\x1b[2Jnan")
     many = [Asked(number, float(number), "pause", 1) for number in range(SHOWN + 5)]
-    deeds = audit_log_of(
+    entries = audit_log_of(
         [FindingChanged(1, 1.0, nasty), *many, HealthActed(9, 9.0, nasty.id, "notified", "\x1b]0;x\x07told")]
     )
-    assert len(deeds) == SHOWN
-    assert (deeds[-1].by, deeds[-1].detail) == ("rule nan", "told")
+    assert len(entries) == SHOWN
+    assert (entries[-1].by, entries[-1].detail) == ("rule nan", "told")
 
 
 def test_a_goal_that_was_reached_is_told_with_its_update() -> None:
     """Nobody did it, and everybody wants to know when."""
     reached = GoalReached(1, 1.0, 1, "475", 480.0, 1200, 1_228_800)
     assert told(reached) == [("goal reached", "", "475 with update 1,200, at 1,228,800 steps")]
+
+
+def test_the_audit_log_travels_under_its_first_name() -> None:
+    """A screen and a supervisor of different versions understand each other: the wire keeps the word `deeds`."""
+    names = dict(zip(DetailsReply.__struct_fields__, DetailsReply.__struct_encode_fields__, strict=True))
+    assert names["audit_log"] == "deeds"
