@@ -20,6 +20,8 @@ from mission_tui.plain_files import read_given
 from mission_tui.records.sb3_run.zoo_settings import NORMALIZE
 
 MOST_BYTES = 64 << 20
+_MOST_CODES = 1 << 18
+"""Statistics have some thousands; of codes alone 64 MiB would fill gigabytes, for minutes."""
 _MODULES = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 _DTYPES = frozenset(("f4", "f8"))
 _CONVERT = (
@@ -160,7 +162,9 @@ def read_pickled(raw: bytes) -> object:
     """What `raw` describes: plain values, and `PickledCall` for every object. Raises `PickledError`."""
     reader = _Reader()
     try:
-        for code, argument, _ in pickletools.genops(raw):
+        for at, (code, argument, _) in enumerate(pickletools.genops(raw)):
+            if at >= _MOST_CODES:
+                raise PickledError("it asks for far more than plain statistics do")
             reader.read(code.name, argument)
         return reader.stack[-1]
     except (ValueError, IndexError, KeyError, TypeError, UnicodeError, OverflowError, AttributeError) as error:
