@@ -44,8 +44,9 @@ def findings_words(result: Result) -> str:
 
 def best_word(metric: str) -> str:
     """What the highest value of `metric` is called: of a loss or a KL the greatest is not the best."""
-    better = metric.endswith(("ep_rew_mean", "mean_reward", "success_rate"))
-    return "best" if better else "greatest"
+    from mission_tui.fleet.compare.ranking import is_better_higher
+
+    return "best" if is_better_higher(metric) else "greatest"
 
 
 def has_seeds(found: Comparison) -> bool:

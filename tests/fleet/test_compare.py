@@ -122,6 +122,22 @@ def test_ten_seeds_of_each_are_ranked_by_their_interquartile_mean() -> None:
     assert (fewer.ranked_by, fewer.ranking[0].settings["ppo.gamma"]) == ("mean", 0.99)
 
 
+def test_settings_are_ranked_by_their_share_of_successes_too() -> None:
+    """Of it more is better, as of a return; of a loss that is not known."""
+    for metric, ranked in (("rollout/success_rate", [1, 0]), ("train/value_loss", [])):
+        shares = [[row(n, {metric: share}) for n in (1, 2)] for share in (0.25, 0.75)]
+        sides = [
+            side(f"r{at}", shares[at], spec_of(7, gamma=gamma), metric=metric) for at, gamma in enumerate((0.9, 0.99))
+        ]
+        found = compare(sides, metric)
+        assert ([it.cohort for it in found.ranking], found.threshold) == (ranked, None)
+
+
+def row(number: int, metrics: dict[str, Any]) -> MetricRecord:
+    """An update with nothing but these metrics."""
+    return structs.replace(update(number), metrics=metrics)
+
+
 def test_results_are_those_of_the_rows() -> None:
     """Best and where first, final, first place at the threshold in steps and seconds, median speed."""
     found = compared(side("a", [1.0, 5.0, 3.0, 5.0, 4.0]), side("b", [0.0, 1.0]), threshold=3.0)

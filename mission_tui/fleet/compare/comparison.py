@@ -102,8 +102,13 @@ class Contrast(Struct, frozen=True, kw_only=True):
 
 
 def is_return(metric: str) -> bool:
-    """Whether more of `metric` is better, which is not known of others."""
+    """Whether `metric` is a mean return, which a threshold of returns is about."""
     return metric.endswith(("ep_rew_mean", "mean_reward"))
+
+
+def is_better_higher(metric: str) -> bool:
+    """Whether more of `metric` is better, which is not known of others."""
+    return is_return(metric) or metric.endswith("success_rate")
 
 
 def ranked_by(values: Sequence[Sequence[float | None]]) -> Middle:
@@ -341,7 +346,7 @@ def compare(
     at_budget = [structs.replace(it, **upto(side.trace, by, budget)) for side, it in zip(sides, results, strict=True)]
     finals = [[at_budget[at].final for at in places] for places in counted]
     cohorts = tuple(_cohort(members, sides, results) for members in groups)
-    is_ranked = is_return(metric) and one_task and len(groups) > 1
+    is_ranked = is_better_higher(metric) and one_task and len(groups) > 1
     place_of = {place: number for number, members in enumerate(groups) for place in members}
     return Comparison(
         metric=metric,
