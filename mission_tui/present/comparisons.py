@@ -44,7 +44,7 @@ def findings_words(result: Result) -> str:
 
 def best_word(metric: str) -> str:
     """What the highest value of `metric` is called: of a loss or a KL the greatest is not the best."""
-    from mission_tui.fleet.compare.ranking import is_better_higher
+    from mission_tui.fleet.compare.comparison import is_better_higher
 
     return "best" if is_better_higher(metric) else "greatest"
 
