@@ -22,9 +22,9 @@ def test_both_roads_train_the_same_numbers(shared_fleet: Shell, preset: str) -> 
     assert [handle(shared_fleet, run)["preloaded"] for run in (cold, forked)] == [False, True]
     assert learned(shared_fleet, cold) == learned(shared_fleet, forked)
     assert policies(shared_fleet, cold) == policies(shared_fleet, forked)
-    resumed = shared_fleet("resume", forked, "--set", "run.total_timesteps=12288", "--accept", timeout_s=60)
+    resumed = shared_fleet.typed("resume", forked, "--set", "run.total_timesteps=12288", "--accept")
     assert resumed.returncode == 0, resumed.stderr
-    assert shared_fleet("wait", forked, timeout_s=120).returncode == 0
+    assert shared_fleet.typed("wait", forked).returncode == 0
     assert handle(shared_fleet, forked, 2)["preloaded"]
 
 
@@ -46,7 +46,7 @@ def test_a_screen_that_opens_has_the_next_launch_forked(fleet: Shell) -> None:
 
 def trained(fleet: Shell, *words: str) -> str:
     """Launch one and wait for its end."""
-    (run,) = fleet.json("launch", *words, timeout_s=120)["runs"]
+    (run,) = fleet.json("launch", *words)["runs"]
     return str(run["id"])
 
 
