@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import torch as th
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import Logger
 
+from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.state.model_state import Tensors
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with, stop_in
 
-LEARNED = """
-import sys
-from hashlib import sha256
-import torch
-torch.set_num_threads(int(sys.argv[1]))
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.logger import Logger
-from mission_tui.trainer.ppo import FastPPO
-model = FastPPO("MlpPolicy", make_vec_env("CartPole-v1", 8), n_steps=64, batch_size=128, seed=1, device="cpu")
-model.set_logger(Logger(None, []))
-model._setup_learn(0)
-for _ in range(2):
-    model.collect()
-    model.update()
-parameters = [parameter.detach().flatten() for parameter in model.policy.parameters()]
-print(sha256(torch.cat(parameters).numpy().tobytes()).hexdigest())
-"""
-"""Prints a digest of what two updates on so many threads come to."""
+
+def learned(threads: int) -> bytes:
+    """The parameters that two updates on so many threads come to."""
+    th.set_num_threads(threads)
+    environments = make_vec_env("CartPole-v1", 8)
+    model = FastPPO("MlpPolicy", environments, n_steps=64, batch_size=128, seed=1, device="cpu")
+    model.set_logger(Logger(None, []))
+    model._setup_learn(0)
+    for _ in range(2):
+        model.collect()
+        model.update()
+    environments.close()
+    return b"".join(parameter.detach().numpy().tobytes() for parameter in model.policy.parameters())
 
 
 def ran(path: Path, engine: str) -> Ran:
@@ -72,17 +68,13 @@ def test_a_checkpoint_of_one_engine_goes_on_in_the_other(tmp_path: Path) -> None
     assert not second.started().exact
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_seed_learns_the_same_by_one_thread_and_by_two() -> None:
     """From the first parameters on, to the last bit: torch makes orthogonal ones otherwise on several threads."""
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", LEARNED, threads], capture_output=True, text=True, check=True, timeout=120
-        ).stdout
-        for threads in ("1", "2")
-    }
-    assert len(said) == 1
+    threads = th.get_num_threads()
+    try:
+        assert learned(1) == learned(2)
+    finally:
+        th.set_num_threads(threads)
 
 
 def alike(mine: Tensors, theirs: Tensors) -> bool:
