@@ -156,7 +156,7 @@ ACTIONS: tuple[Action, ...] = (
            _LISTS),
     Action("look", "shorter", ("}",), "shorter strip", "the strip goes less far back, down to 15 s, and shows more",
            "app.do('shorter')", _LISTS),
-    Action("look", "away", ("M",), "away", "what happened while you were away, run by run; all that was told here",
+    Action("look", "away", ("M",), "away", "what happened while you were away, run by run; all messages of this screen",
            "app.do('away')", sheet=True),
     _command("replay", "look"),
     Action("look", "back in time", ("comma",), "back", "in a replay: one step back", "app.do('back in time')",

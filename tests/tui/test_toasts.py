@@ -77,7 +77,7 @@ async def test_what_one_key_brings_covers_three_rows_and_is_whole_in_the_list(si
         assert set() < covered(stage) <= set(range(size[1] - 3, size[1]))
         assert "started wide-4fff" in stage.text()
         await stage.press("M")
-        await stage.shows("told here")
+        await stage.shows("Messages of this screen")
         assert {message.sentence for message in stage.app.app_context.messages} >= {*told, other}
         await stage.until(lambda: "107 h" in stage.text() or size[1] < 24, "what was left out of the toast")
 

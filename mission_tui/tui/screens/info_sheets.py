@@ -157,12 +157,12 @@ def _rows(keys: str, said: str, width: int) -> list[list[Part]]:
 
 
 class AwayScreen(Sheet[None]):
-    """A paragraph for each run, the last to end first; then what was told since the screen was opened, newest first.
+    """A paragraph for each run, the last to end first; then the messages since the screen was opened, newest first.
     `best` are best returns with their updates, by run id.
     """
 
     def __init__(self, away: Away | None, best: Mapping[str, tuple[float, int]], told: Sequence[Message]) -> None:
-        super().__init__("What was told here" if away is None else away.title, "Esc back   ↑ ↓ scroll")
+        super().__init__("Messages of this screen" if away is None else away.title, "Esc back   ↑ ↓ scroll")
         self._away, self._best, self._told = away, best, told
 
     def lines(self, width: int) -> list[Strip]:
@@ -175,7 +175,7 @@ class AwayScreen(Sheet[None]):
                 for text in self._events(it, self._away.until_t):
                     strips += [line([(f"    {part}", colours.QUIET)], width) for part in wrap(text, width - 4)]
             if self._told:
-                strips += [line([], width), line([("told here", colours.LIVE)], width)]
+                strips += [line([], width), line([("messages of this screen", colours.LIVE)], width)]
         return [*strips, *(line(parts, width) for it in reversed(self._told) for parts in _message_lines(it, width))]
 
     def _head(self, it: RunNews) -> list[Part]:

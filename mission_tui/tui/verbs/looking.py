@@ -61,7 +61,7 @@ def _age(view: RunView) -> tuple[float, str]:
 
 
 async def away(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
-    """Show it run by run, also after the lines below the meters were closed; then all that was told here."""
+    """Show it run by run, also after the lines below the meters were closed; then all messages of this screen."""
     back, told = app_context.coming_back, tuple(app_context.messages)
     if back.away is None and not told:
         app_context.toast("nothing happened while you were away")
