@@ -23,9 +23,11 @@ from mission_tui.fleet.events.journal import (
     HealthActed,
     KeeperLost,
     RunCreated,
+    RunFrozen,
     RunParked,
     RunPaused,
     RunResumed,
+    RunThawed,
 )
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import (
@@ -320,6 +322,19 @@ def test_observations_show_and_end_with_the_attempt() -> None:
     view = store.view(RUN)
     assert (view.connected, view.phase, view.heartbeat_t, view.pids) == (False, None, None, Pids())
     assert view.flags == ("unkillable",)
+
+
+def test_time_in_which_a_trainer_did_not_live_is_none_of_its_phase() -> None:
+    """A rollout that was frozen for an hour, or whose machine slept, has not gone on for so long."""
+    store = running(PhaseSeen("rollout", 5.0), HeartbeatSeen(6.0), RunFrozen(3, 10.0, 1))
+    store.apply(RUN, RunThawed(4, 3600.0, 1))
+    assert store.view(RUN).phase_t == 3600.0
+    store.apply(RUN, HeartbeatSeen(3602.0))
+    store.apply(RUN, PhaseSeen("update", 3603.0))
+    store.apply(RUN, HeartbeatSeen(3604.0))
+    assert store.view(RUN).phase_t == 3603.0
+    store.apply(RUN, HeartbeatSeen(7204.0))
+    assert store.view(RUN).phase_t == 7203.0
 
 
 def test_keeperless_is_a_flag_of_the_attempt() -> None:

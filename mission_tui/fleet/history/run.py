@@ -29,6 +29,8 @@ NOTE_CHARS = 400
 Fact = events.FleetEvent | facts.MetricRecord | processes.Observation
 MOST_DIFF_LINES = 16
 """Lines of a change that are shown: one for each setting that can be changed, and some."""
+_ASLEEP_S = 30.0
+"""A trainer whose heart has not beaten for so long was stopped, or its machine asleep: its phase did not go on."""
 
 
 class ObservedState(Struct):
@@ -221,6 +223,8 @@ class RunHistory:
             case events.RunFrozen() | events.RunThawed():
                 if event.attempt == journal.attempt:
                     journal.frozen = event if isinstance(event, events.RunFrozen) else None
+                    if isinstance(event, events.RunThawed) and self.observed.phase_t is not None:
+                        self.observed.phase_t = max(self.observed.phase_t, event.t)
                     if isinstance(event, events.RunFrozen):
                         journal.moments.append((event.t, "frozen"))
                     journal.declare(event)
@@ -281,6 +285,9 @@ class RunHistory:
                 changed = (observed.phase, observed.phase_t) != (phase, t)
                 observed.phase, observed.phase_t = phase, t
             case processes.HeartbeatSeen(t=t):
+                asleep_s = 0.0 if observed.heartbeat_t is None else t - observed.heartbeat_t
+                if asleep_s > _ASLEEP_S and observed.phase_t is not None:
+                    observed.phase_t = min(t, observed.phase_t + asleep_s)
                 changed, observed.heartbeat_t = observed.heartbeat_t != t, t
             case processes.NodeSeen(node=node):
                 changed, observed.node = observed.node != node, node
