@@ -26,7 +26,7 @@ if sys.platform != "linux":
         "trained, or take `mission-tui metrics GROUP --csv` and `compare --json` from there"
     )
 
-_OWN = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
+_OWN = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s", "trained_s")
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
     def updates(self) -> list[dict[str, float | int | None]]:
         """A dictionary for each update that counts: `update`, `attempt`, `timesteps`, `t` (unix seconds), `rollout_s`,
-        `update_s`, `steps_per_s`, and every metric by its tag; with a periodic evaluation of its policy also
+        `update_s`, `steps_per_s`, `trained_s` (seconds of training until then, without pauses; None where the run does
+        not say it), and every metric by its tag; with a periodic evaluation of its policy also
         `eval/mean_reward` and, where the environment knows winning, `eval/success_rate`.
         """
         from mission_tui.fleet.events.metrics import MetricRecord, counted_records, number

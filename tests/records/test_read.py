@@ -111,7 +111,7 @@ def test_the_names_that_notebooks_use_are_there() -> None:
     ]
     fields = ("id", "folder", "name", "preset", "group", "seed", "outcome", "labels", "settings")
     assert mt.Run.__struct_fields__[: len(fields)] == fields
-    own = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
+    own = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s", "trained_s")
     assert tuple(mt.runs(RECORDED, group="sweep")[0].updates()[0])[: len(own)] == own
     page = (ROOT / "docs/reading.md").read_text(encoding="utf-8")
     assert [name for name in (*mt.__all__, *fields, *own) if f"`{name}" not in page and f".{name}" not in page] == []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 FOLLOW_S = 0.3
-COLUMNS = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s")
+COLUMNS = ("update", "attempt", "timesteps", "t", "rollout_s", "update_s", "steps_per_s", "trained_s")
 SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/explained_variance")
 TABLE_ROWS = 20
 
