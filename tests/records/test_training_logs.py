@@ -393,6 +393,8 @@ def test_what_wandb_exports_is_read_of_one_run(tmp_path: Path) -> None:
         (2048, 1700000000.5, 0.0),
         (4096, 1700000002.5, 1024.0),
     ]
+    tracked = updates(log_of(tmp_path, history.replace("global_step", "timesteps"), "tracked.csv"))
+    assert [row.timesteps for row in tracked] == [2048, 4096]
     with pytest.raises(LogError, match=r"a chart of 2 runs \(a, b\).*export each by itself"):
         log_of(tmp_path, "Step,a - train/loss,a - train/loss__MAX,b - train/loss\n1,2,3,4\n", "two.csv")
 
@@ -400,6 +402,10 @@ def test_what_wandb_exports_is_read_of_one_run(tmp_path: Path) -> None:
 def test_a_table_of_several_runs_is_no_log(tmp_path: Path) -> None:
     """`metrics GROUP --csv` would be judged as one training that falls back with each run; of one run it is a log."""
     head = "run,name,seed,update,attempt,timesteps,rollout/ep_rew_mean\n"
-    assert len(updates(log_of(tmp_path, f"{head}a,x,1,1,1,256,20\na,x,1,2,1,512,30\n", "one.csv"))) == 2
+    one = updates(log_of(tmp_path, f"{head}a,x,1,3,1,768,20\na,x,1,4,1,1024,30\n", "one.csv"))
+    assert [(row.update, row.timesteps) for row in one] == [(3, 768), (4, 1024)]
+    timed = "update,attempt,timesteps,t,train/loss,rollout/ep_rew_mean\n1,1,256,100.5,0.1,20\n2,1,512,101.0,0.1,20\n"
+    read = updates(log_of(tmp_path, timed, "timed.csv"))
+    assert [(row.timesteps, row.t, row.steps_per_s) for row in read] == [(256, 100.5, 0.0), (512, 101.0, 512.0)]
     with pytest.raises(LogError, match=r"holds several runs \(a, \.\.\.\).*judge their folders"):
         log_of(tmp_path, f"{head}a,x,1,1,1,256,20\nb,y,2,1,1,256,3\n", "two.csv")

@@ -218,7 +218,9 @@ def is_header(cells: Iterable[str]) -> bool:
 _PANEL = re.compile(rf"(.*\S) - ((?:{'|'.join(LOGGED)})\S+?)(__MIN|__MAX)?")
 """A column of a chart that W&B exported: the run, its metric, and whether it is the least or most of several rows."""
 
-_OF_WANDB = {"global_step": STEPS, "_timestamp": "wall_time"}
+_OF_WANDB = {"global_step": STEPS, "_timestamp": _WALL_TIME}
+_OF_OURS = {"update": ITERATION, "timesteps": STEPS, "t": _WALL_TIME}
+"""Of `metrics --csv`; a run that was passed on to W&B comes from there with its `timesteps` and W&B's clock."""
 
 
 def _runs_of_panel(cells: Iterable[str]) -> list[str]:
@@ -231,7 +233,9 @@ def _names(cells: Iterable[str]) -> list[str]:
     panel = [_PANEL.fullmatch(name) for name in written]
     names = [found[2] if found and not found[3] else name for found, name in zip(panel, written, strict=True)]
     if any(name.startswith(LOGGED) for name in names):
-        known = {other: ours for other, ours in _OF_WANDB.items() if other in names and ours not in names}
+        own = {"update", "attempt", "timesteps"} <= set(names)
+        others = _OF_OURS if own else _OF_WANDB if "global_step" in names else _OF_WANDB | {"timesteps": STEPS}
+        known = {other: ours for other, ours in others.items() if other in names and ours not in names}
         return [known.get(name, name) for name in names]
     plain = [name.lower() for name in names]
     steps, returns = (next((it for it in known if it in plain), None) for known in (_STEPS, _RETURNS))
