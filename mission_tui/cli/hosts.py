@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from mission_tui.cli.terminal_output import print_error, write
+from mission_tui.cli.terminal_output import pass_on, print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, NoSupervisorError, UsageError, nearest
 from mission_tui.fleet.commands import WORDS
 from mission_tui.fleet.text import clean, clean_lines
@@ -201,13 +201,11 @@ def _pass_document_on(child: subprocess.Popen[bytes]) -> None:
             while raw := stream.readline(_READ_BYTES):
                 begun = begun or raw.startswith((b"{", b"["))
                 if begun:
-                    sys.stdout.buffer.write(raw)
-                    sys.stdout.buffer.flush()
+                    pass_on(raw)
                 else:
                     before = (before + raw)[-_SAID_CHARACTERS:]
         if not begun:
-            sys.stdout.buffer.write(before)
-            sys.stdout.buffer.flush()
+            pass_on(before)
     except BrokenPipeError:
         child.terminate()
 

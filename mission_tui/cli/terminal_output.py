@@ -34,6 +34,7 @@ Colour = Literal["red", "green", "yellow", "cyan", "bright_black"]
 _COLOURS: dict[Colour, str] = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bright_black": "90"}
 _BOLD = "1"
 _PICTURE_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,40}m)")
+_STEERING = bytes({*range(0x20), 0x7F} - {ord("\n"), ord("\t")})
 _CLEAR_LINE, _RESET = "\r\x1b[K", "\x1b[0m"
 _ODD_IN_JSON = re.compile(r"[^ -~]")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -66,6 +67,12 @@ def write_lines(text: str, stream: TextIO | None = None) -> None:
     """`text` that is several lines, such as a file's; it need not end with a line break."""
     if text:
         _put(sys.stdout if stream is None else stream, clean_lines(text.removesuffix("\n")) + "\n")
+
+
+def pass_on(raw: bytes) -> None:
+    """Bytes of what another command line of ours writes to its stdout, at once, without what steers a terminal."""
+    sys.stdout.buffer.write(raw.translate(None, _STEERING))
+    sys.stdout.buffer.flush()
 
 
 def write_over(line: str, stream: TextIO) -> None:

@@ -25,7 +25,7 @@ def test_ticks_are_round(low: float, high: float, expected: list[float]) -> None
 
 
 @pytest.mark.parametrize(
-    "returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0], [-1e17] * 3, [1e9, 1e9 + 1000], [1e300, -1e300]]
+    "returns", [[], [3.0], [3.0, 3.0], [1.0, 2.0, -5.0], [-1e17] * 3, [1e9, 1e9 + 1000], [1e99, -1e99]]
 )
 def test_every_comparison_has_a_picture(returns: list[float]) -> None:
     """Without a point, with one, flat, of any size, or falling; names are text whatever is in them, and no two
