@@ -15,7 +15,7 @@ from mission_tui.fleet.compare.comparison import spread_of
 from mission_tui.fleet.compare.results import packed, thinned, unpacked
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.fleet.events.provenance import Provenance, Repository, SettingChange
+from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.spec import Normalize, Spec
@@ -163,6 +163,20 @@ def test_rows_that_were_taken_back_do_not_count() -> None:
     records = [*rows([1.0, 2.0, 50.0]), again, update(3, seq=11, attempt=2, ret=3.0)]
     result = compared(side("a", records), side("b", [0.0, 0.0])).runs[0].result
     assert (result.best, result.final, result.trained_s, result.updates) == (3.0, 3.0, 3.0, 3)
+
+
+def test_what_a_branch_learned_before_is_said() -> None:
+    """It counts from 0, so that it is ahead of a run from scratch by all that its weights had learned; where both come
+    from there, neither is ahead.
+    """
+    scratch, branch = side("a", [1.0, 2.0]), side("b", [9.0, 9.5], spec_of(2))
+    branch = structs.replace(
+        branch, view=structs.replace(branch.view, origins=(Origin("branch", "id", "first", "000020224"),))
+    )
+    before = "first had trained for 20,224 timesteps"
+    said = f"b began with weights that {before}, which is in no count of timesteps or time here"
+    assert said in compared(scratch, branch).notes
+    assert said not in compared(branch, branch).notes
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:

@@ -534,6 +534,7 @@ def _notes(
         yield f"{', '.join(going_on)} {'has' if len(going_on) == 1 else 'have'} not ended: numbers so far"
     if without := [side.view.name for side in sides if not side.trace.values]:
         yield f"no value of {clean(metric)} yet: {', '.join(without)}"
+    yield from _branches(sides)
     if broken := [side.view.name for side in sides if side.trace.broken]:
         said = "is no number at the end, so there is no final value"
         yield f"{', '.join(broken)}: {clean(metric)} {said}; best and area are of what came before"
@@ -559,6 +560,28 @@ def _remarks_on_seeds(cohorts: Sequence[Cohort]) -> Iterator[str]:
         final = cohort.spreads.get("final")
         if final is not None and final.n == final.of >= LEAST_VALUES and final.low == final.high:
             yield f"{cohort.name}: all {final.n} seeds ended alike, so their scatter is not known: no interval"
+
+
+def _branches(sides: Sequence[Side]) -> Iterator[str]:
+    """Whose weights had been trained before, where not all runs began with the same."""
+    begun: dict[str, list[str]] = {}
+    for side in sides:
+        begun.setdefault(_learned_before(side), []).append(side.view.name)
+    for before, names in begun.items() if len(begun) > 1 else ():
+        if before:
+            yield f"{', '.join(names)} began with weights that {before}, which is in no count of timesteps or time here"
+
+
+def _learned_before(side: Side) -> str:
+    """Where the weights of a branch were trained before: its own count begins at 0."""
+    for it in side.view.origins:
+        if it.kind == "branch":
+            return (
+                f"{clean(it.name)} had trained for {int(it.checkpoint):,} timesteps"
+                if it.checkpoint.isdecimal()
+                else ""
+            )
+    return ""
 
 
 def _clocks(sides: Sequence[Side]) -> Iterator[str]:
