@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from mission_tui.cli.session import Session
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.paths import socket_dir
+from mission_tui.records.runs.layout import RunDir
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell, opened
 from tests.supervisor.foreign import ForeignRoot
@@ -68,6 +71,16 @@ def test_looking_reads_the_files_and_says_so(
     assert not socket_dir(shell.root).exists()
     assert received.ran() == []
     assert [process.poll() for process in bystanders] == [None, None]
+
+
+def test_a_long_log_is_read_over_one_connection(shell: Shell, received: ForeignRoot) -> None:
+    """Each is a process that reads every run first: one for each piece would take minutes for some megabytes."""
+    lines = [f"line {number} {'x' * 90}" for number in range(10_000)]
+    written = RunDir(shell.root / received.made[2]).attempt(1).output
+    written.write_text("\n".join(lines) + "\n")
+    with mock.patch.object(Session, "connect", autospec=True, side_effect=Session.connect) as connected:
+        assert shell.typed("logs", received.made[2]).stdout.splitlines() == lines
+    assert connected.call_count == 1
 
 
 def test_a_foreign_run_is_not_passed_on(shell: Shell, received: ForeignRoot) -> None:

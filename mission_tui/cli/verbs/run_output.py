@@ -27,7 +27,6 @@ from mission_tui.fleet.text import as_left
 if TYPE_CHECKING:
     from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
     from mission_tui.fleet.views.snapshot import RunView
-    from mission_tui.ipc.replies import LogReply
 
 
 FOLLOW_S = 0.3
@@ -73,36 +72,34 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
 
 def _chunks(session: Session, run: str, attempt: int | None, follow: bool) -> Iterator[str]:
     """The output from its start to its end; with `follow` until the run has ended and everything was read."""
-    from mission_tui.ipc.sockets import ConnectionLostError
-
-    offset = 0
-    while True:
-        try:
-            reply, ended = _read_log(session, run, attempt, offset)
-        except ConnectionLostError:
-            if follow:
-                continue
-            raise
-        if reply.size < offset:
-            # The keeper keeps only the tail of an output that passed its cap: what is there now is new.
-            offset = 0
-            continue
-        yield reply.text
-        offset = reply.end
-        if reply.end >= reply.size:
-            if not follow or ended:
-                return
-            time.sleep(FOLLOW_S)
-
-
-def _read_log(session: Session, run: str, attempt: int | None, offset: int) -> tuple[LogReply, bool]:
-    """The output from `offset`, and whether the run had ended before it was read: then no more will come."""
     from mission_tui.fleet.events.outcome import OVER
     from mission_tui.ipc.requests import GetLog
+    from mission_tui.ipc.sockets import ConnectionLostError
 
-    with session.connect() as connection:
-        ended = view_of(connection, run).state in OVER
-        return connection.ask(lambda id_: GetLog(id=id_, run=run, offset=offset, attempt=attempt)), ended
+    offset, over = 0, False
+    while not over:
+        begun = offset
+        try:
+            # One for all of it: where no supervisor is asked, each is a process that reads every run first.
+            with session.connect() as connection:
+                # Whether it has ended is asked before its output: then no more will come.
+                over = not follow or view_of(connection, run).state in OVER
+                size = offset + 1
+                while offset < size:
+                    at = offset
+                    reply = connection.ask(lambda id_: GetLog(id=id_, run=run, offset=at, attempt=attempt))  # noqa: B023
+                    size = reply.size
+                    # The keeper keeps only the tail of an output that passed its cap: what is there now is new.
+                    offset = reply.end if size >= offset else 0
+                    if size >= at:
+                        yield reply.text
+        except ConnectionLostError:
+            if not follow and offset == begun:
+                raise
+            over = False
+        else:
+            if not over:
+                time.sleep(FOLLOW_S)
 
 
 def whole_lines(chunks: Iterator[str], unfinished: Callable[[str], None] | None = None) -> Iterator[str]:
