@@ -342,7 +342,8 @@ def refusal(can: tuple[str, ...], name: str) -> str | None:
 
 def never(name: str, view: RunView) -> str | None:
     """Why the run can never take the command, whatever its state; None when it can."""
-    elsewhere = COMMANDS[name].elsewhere if view.launcher != "local" else ""
+    # What is no command on runs, such as the menu of them, can always be asked.
+    elsewhere = COMMANDS[name].elsewhere if name in COMMANDS and view.launcher != "local" else ""
     return refusal(view.can, name) or elsewhere or None
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 from msgspec import structs
 
-from mission_tui.fleet.commands import CATALOGUE, is_applicable, is_done_already, objection, refusal
+from mission_tui.fleet.commands import CATALOGUE, is_applicable, is_done_already, never, objection, refusal
 from mission_tui.fleet.events.journal import ActVerb
 from mission_tui.fleet.events.outcome import RunState
 from tests.tui.fleets import KL_FINDING, LIVE, ended
@@ -66,6 +66,7 @@ def test_a_run_of_a_cluster_is_offered_what_can_be_done_there() -> None:
     """Nothing is frozen on a node, and no trainer is asked of a job that still waits for one."""
     trains = structs.replace(LIVE[0], state="running", launcher="slurm", cause=None)
     assert (is_applicable("freeze", trains), is_applicable("pause", trains)) == (False, True)
+    assert never("actions", trains) is None
     assert objection("freeze", trains) == "nothing can be frozen on the node of a cluster; pause it instead"
     waits = structs.replace(trains, state="starting", cause="waits: Resources")
     begins = structs.replace(waits, cause=None)
