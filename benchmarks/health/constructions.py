@@ -20,6 +20,7 @@ from benchmarks.health.harm import (
     lived_at_the_cap,
     lost_for_long,
     never_learned,
+    paid_less,
     slowed_down,
     swung,
     turned_nan,
@@ -29,6 +30,7 @@ from benchmarks.health.tasks import (
     ACROBOT,
     ACROBOT_CLEAN,
     ARCHERY,
+    ASSEMBLY,
     AUCTION,
     BANDIT,
     BIPEDAL,
@@ -47,21 +49,26 @@ from benchmarks.health.tasks import (
     DOSING,
     DOUBLE_PENDULUM,
     FLOORS,
+    FORAGING,
     FROZEN_LAKE,
+    GRAZING,
     HALF_CHEETAH,
     HARBOUR_MISSION,
     HEATING,
     HILL,
     HOPPER,
+    HOVERING,
     INVENTORY,
     INVERTED_PENDULUM,
     KEYS,
     LANDER_SINGLE,
+    LARGE_LAKE,
     LENDING,
     LOCKS,
     LUNAR_CONTINUOUS,
     LUNAR_LANDER,
     MACHINE,
+    MINING,
     MISSION,
     MOUNTAIN_CAR,
     NOISY_ACROBOT,
@@ -78,8 +85,11 @@ from benchmarks.health.tasks import (
     QUEUE,
     REACHER,
     REACHING,
+    SCHEDULING,
     SEALED_MISSION,
+    SIGHTLESS,
     SLIPPERY,
+    SPELLING,
     SWIMMER,
     TAXI,
     TRACKING,
@@ -179,6 +189,20 @@ TWINS = (
         for task in (LUNAR_LANDER, HALF_CHEETAH, INVERTED_PENDULUM, DOUBLE_PENDULUM, PUSHER, HILL)
     ),
     *(Construction("healthy", task) for task in (WALKER, SWIMMER, BIPEDAL, CARTPOLE_SINGLE, LANDER_SINGLE, PIXELS)),
+    *(
+        Construction("healthy", task)
+        for task in (
+            LARGE_LAKE,
+            SCHEDULING,
+            SIGHTLESS,
+            ASSEMBLY,
+            HOVERING,
+            GRAZING,
+            MINING,
+            SPELLING,
+            FORAGING,
+        )
+    ),
 )
 
 _VARIANTS = (
@@ -694,6 +718,100 @@ _OF_THE_SEVENTH = (
     *_or_for_long(_seventh_troubles()),
 )
 
+_ONE_HEAD = (LARGE_LAKE, SIGHTLESS, ASSEMBLY, GRAZING, MINING, SPELLING, FORAGING)
+_EIGHTH = (*_ONE_HEAD, SCHEDULING, HOVERING)
+
+
+def _eighth_settings() -> Iterator[Construction]:
+    """Benign, three or four a task."""
+    yield from (Construction("annealed", task, ppo=_DECAY, few=1) for task in _EIGHTH)
+    yield from (Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1) for task in _EIGHTH)
+    wide = (LARGE_LAKE, ASSEMBLY, GRAZING, SPELLING, SCHEDULING)
+    yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in wide)
+    yield Construction("sde", HOVERING, ppo=_GSDE, few=1)
+    for task in (SIGHTLESS, MINING, FORAGING):
+        yield Construction("linear-clip", task, ppo={"clip_range": Schedule(start=0.2, end=0.0)}, few=1)
+    yield from _stock((SCHEDULING, ASSEMBLY, HOVERING, MINING))
+
+
+def _eighth_troubles() -> Iterator[Construction]:
+    """Rewards are gone or reversed, or lied about, only where an episode is told by something else."""
+    for it in (
+        *_worlds_turn(
+            "reward-sign",
+            (SIGHTLESS, ASSEMBLY, HOVERING, MINING, SPELLING, FORAGING),
+            tamper.rewards_times(-1.0),
+            rules=LOST,
+        ),
+        *_worlds_turn(
+            "reward-gone",
+            (SCHEDULING, SIGHTLESS, ASSEMBLY, FORAGING),
+            tamper.rewards_times(0.0),
+            few=1,
+            rules=(*LOST, "policy-frozen"),
+        ),
+        *_worlds_turn("liars", (SCHEDULING, ASSEMBLY, MINING), tamper.liars, few=1, rules=LOST),
+    ):
+        yield replace(it, harm=(*it.harm, paid_less))
+    yield from _worlds_turn(
+        "reward-clipped",
+        (HOVERING, GRAZING, MINING),
+        tamper.clips_rewards,
+        few=1,
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+    )
+    yield from _worlds_turn(
+        "late-actions",
+        (SIGHTLESS, HOVERING, GRAZING, SPELLING, FORAGING),
+        tamper.acts_late(3),
+        few=1,
+        rules=WORLD,
+    )
+    yield from _worlds_turn("norm-lost", (SCHEDULING, HOVERING), tamper.loses_its_normalizer, few=1, rules=WORLD)
+    yield from _worlds_turn(
+        "swapped",
+        (LARGE_LAKE, SIGHTLESS, ASSEMBLY, GRAZING, MINING, SPELLING, FORAGING),
+        tamper.swaps_actions,
+        rules=WORLD,
+    )
+    seen = (SCHEDULING, SIGHTLESS, HOVERING, MINING, FORAGING)
+    yield from _worlds_turn("half-blind", seen, tamper.hides_observations, few=1, rules=WORLD)
+    raw = (SCHEDULING, ASSEMBLY, MINING, FORAGING)
+    yield from _worlds_turn("obs-30", raw, tamper.observations_times(30.0), few=1, rules=WORLD)
+    frozen = (LARGE_LAKE, SCHEDULING, HOVERING, GRAZING, MINING, SPELLING, FORAGING)
+    yield from _worlds_turn("lr-0", frozen, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
+    large = (SIGHTLESS, HOVERING, GRAZING, MINING, FORAGING)
+    yield from _worlds_turn("lr-100", large, tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn("lr-300", (SCHEDULING, ASSEMBLY, SPELLING), tamper.set_ppo(300.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn(
+        "minibatch-4",
+        (ASSEMBLY,),
+        tamper.set_ppo(10.0, batch_size=4),
+        few=1,
+        rules=_TOO_LARGE,
+        updates=105,
+        note="learning rate x 10 at the same time",
+    )
+    bonus = (SCHEDULING, HOVERING, GRAZING, FORAGING)
+    yield from _worlds_turn("ent-1", bonus, tamper.set_ppo(ent_coef=1.0), few=1, rules=BONUS)
+    for task in (SCHEDULING, GRAZING):
+        rules = ("kl-creep", *KL)
+        yield Construction("creep", task, tamper.creeps(60, 1.04), 60, (fell_behind,), rules, updates=200, few=1)
+    yield from _settings("gamma-0", (LARGE_LAKE, SIGHTLESS, ASSEMBLY, HOVERING), MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", (SIGHTLESS, HOVERING), VALUES, few=1, vf_coef=0.0)
+    yield from _settings(
+        "ent-zero",
+        (LARGE_LAKE, SPELLING, FORAGING),
+        ("entropy-collapse", "policy-frozen"),
+        few=1,
+        ent_coef=0.0,
+        learning_rate=5e-2,
+    )
+
+
+_OF_THE_EIGHTH = (*_eighth_settings(), *_or_for_long(_eighth_troubles()))
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -715,4 +833,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_LATER,
     *_OF_GYMNASIUM,
     *_OF_THE_SEVENTH,
+    *_OF_THE_EIGHTH,
 )

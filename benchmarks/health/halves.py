@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["CONSTRUCTIONS", "FRESH", "MOVED", "SEEDS", "STATED", "TASKS", "Half", "half_of", "is_known"]
+__all__ = ["CONSTRUCTIONS", "FRESH", "MOVED", "SEEDS", "STATED", "TASKS", "THREE_LABELS", "Half", "half_of", "is_known"]
 
 Half = Literal["tuning", "scoring"]
 
@@ -94,6 +94,15 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "cartpole-single": ("scoring", "SB3's defaults on one environment, solved to its ceiling"),
     "lander-single": ("scoring", "SB3's defaults on one environment, a long horizon"),
     "pixels": ("scoring", "images, through SB3's CnnPolicy"),
+    "large-lake": ("scoring", "Gymnasium's FrozenLake 8 x 8 without slipping: one reward, seldom met at first"),
+    "scheduling": ("scoring", "three discrete heads, everything normalised, costs that chance moves"),
+    "sightless": ("scoring", "CartPole without its speeds, four observations stacked"),
+    "assembly": ("scoring", "all that is paid comes at the end of an episode"),
+    "hovering": ("scoring", "two continuous actions, normalised observations of very different sizes"),
+    "grazing": ("scoring", "episodes of 600 steps, a dozen updates long"),
+    "mining": ("scoring", "returns of thousands, nothing normalised"),
+    "spelling": ("scoring", "learned slowly, at a small rate"),
+    "foraging": ("scoring", "little of the world is seen"),
 }
 """Half and reason by the name of the task."""
 
@@ -114,7 +123,26 @@ MOVED = (
 )
 """Tasks that scored once, with the seeds of scoring."""
 
-FRESH = ("walker", "swimmer", "bipedal", "cartpole-single", "lander-single", "pixels")
+THREE_LABELS = (
+    "large-lake",
+    "scheduling",
+    "sightless",
+    "assembly",
+    "hovering",
+    "grazing",
+    "mining",
+    "spelling",
+    "foraging",
+)
+"""Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
+
+A run is *sick* if one of the construction's tests of harm finds some, or if what is paid no longer tells the task and
+the return that it receives lies behind the twin's for thirty updates (`paid_less`). It is *healthy* if nothing was done
+to it, or something that people do and that is known to be benign. It is *unclear* if something harmful was done and no
+harm is seen: then it counts for nothing from there on, and is listed on the page with what was said of it.
+"""
+
+FRESH = THREE_LABELS
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule of that time.
 """
@@ -166,6 +194,9 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "half-blind": ("scoring", "every other value of an observation is 0"),
     "swapped": ("scoring", "the environment takes each action for another"),
     "lr-100": ("tuning", "a learning rate 100 times as large"),
+    "reward-clipped": ("scoring", "rewards are cut to their sign"),
+    "late-actions": ("scoring", "the environment takes each action three steps after it was chosen"),
+    "norm-lost": ("scoring", "the normaliser of observations starts anew and stands still"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

@@ -24,6 +24,7 @@ __all__ = [
     "lived_at_the_cap",
     "lost_for_long",
     "never_learned",
+    "paid_less",
     "slowed_down",
     "swung",
     "turned_nan",
@@ -91,6 +92,16 @@ def lost_for_long(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm
         else:
             begun = None
     return None
+
+
+def paid_less(trace: Trace, twin: Trace, onset: int, scores: Scores) -> Harm | None:
+    """What `lost_for_long` asks, of the return that is received, whatever the task says of it.
+
+    Only for constructions after which what is paid no longer tells the task: it is gone, reversed, or paid by liars. A
+    reward that is cut to its sign is smaller too, and still tells something.
+    """
+    harm = lost_for_long(trace, twin, onset, lambda episodes: [float(value) for value in episodes.r])
+    return None if harm is None else Harm(harm.update, f"by the return that it receives {harm.sentence}", harm.until)
 
 
 def _is_behind(trace: Trace, twin: Trace, update: int, scores: Scores, start: float) -> bool:

@@ -1,6 +1,7 @@
 """Small environments that were written last: plateaus between floors, rare finds, a crane on a short track, a target
-that shrinks and drifts while it is shot at, a catalogue of 64 things, a ball that is seen as an image. Importing this
-module registers them.
+that shrinks and drifts while it is shot at, a catalogue of 64 things, a ball that is seen as an image; then workers and
+queues, a pole without speeds, parts that are paid for at the end, a craft on two rotors, a herd with long episodes, ore
+at large prices, a word that is learned slowly, a wood of which little is seen. Importing this module registers them.
 
 As in `worlds`, an outcome says how an episode went where a tampered reward would hide it.
 """
@@ -12,11 +13,27 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from benchmarks.health.noisy_worlds import Start, Step
 from benchmarks.health.worlds import Observation, one_hot
 
-__all__ = ["Archery", "Catalogue", "Crane", "Floors", "Pixels", "Prospecting"]
+__all__ = [
+    "Archery",
+    "Assembly",
+    "Catalogue",
+    "Crane",
+    "Floors",
+    "Foraging",
+    "Grazing",
+    "Hovering",
+    "Mining",
+    "Pixels",
+    "Prospecting",
+    "Scheduling",
+    "Sightless",
+    "Spelling",
+]
 
 
 class Floors(gymnasium.Env[Observation, np.int64]):
@@ -221,5 +238,273 @@ class Pixels(gymnasium.Env[Any, np.int64]):
         return np.kron(squares, np.ones((self.PIXELS, self.PIXELS), np.uint8))[..., None]
 
 
-for _world in (Archery, Catalogue, Crane, Floors, Pixels, Prospecting):
+class Scheduling(gymnasium.Env[Observation, Any]):
+    """Three workers are each put to one of three queues, 40 times: one who knows the work does two jobs, another half
+    of one. Every job that waits costs a tenth.
+    """
+
+    STEPS, GOOD = 40, 130.0
+    ARRIVALS = (1.1, 0.9, 0.7)
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.MultiDiscrete([3, 3, 3])
+        self._skill = np.array([[0.5, 2.0, 0.5], [0.5, 0.5, 2.0], [2.0, 0.5, 0.5]])
+        self._queues, self._waited, self._steps = np.zeros(3), 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._queues = self.np_random.integers(4, size=3).astype(float)
+        self._waited, self._steps = 0.0, 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        for worker, queue in enumerate(np.asarray(action).reshape(3)):
+            self._queues[queue] = max(0.0, self._queues[queue] - self._skill[worker, queue])
+        self._queues = np.minimum(15.0, self._queues + self.np_random.poisson(self.ARRIVALS))
+        waiting = float(self._queues.sum())
+        self._waited += waiting
+        self._steps += 1
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if self._waited < self.GOOD else "miss"} if over else {}
+        return self._observation(), -waiting / 10.0, False, over, ended
+
+    def _observation(self) -> Observation:
+        return np.array([*(self._queues / 5.0), self._steps / self.STEPS], dtype=np.float32)
+
+
+class Sightless(CartPoleEnv):
+    """CartPole that shows where cart and pole are, and not how fast they move."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        observation, info = super().reset(seed=seed, options=options)
+        return self._without_speeds(observation), info
+
+    def step(self, action: Any) -> Step:
+        observation, reward, terminated, truncated, info = super().step(action)  # type: ignore[no-untyped-call]
+        return self._without_speeds(observation), float(reward), terminated, truncated, info
+
+    def _without_speeds(self, observation: Any) -> Observation:
+        return np.array([observation[0], 0.0, 5.0 * observation[2], 0.0], dtype=np.float32)
+
+
+class Assembly(gymnasium.Env[Observation, np.int64]):
+    """Put twelve parts into one of five bins each; what is right is paid for at the end alone, all at once."""
+
+    PARTS = 12
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+        self.action_space = spaces.Discrete(5)
+        self._bins = np.random.default_rng(11).normal(size=(5, 4))
+        self._part, self._seen, self._right = np.zeros(4), 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._seen = self._right = 0
+        return self._next(), {}
+
+    def step(self, action: np.int64) -> Step:
+        self._right += int(action) == int(np.argmax(self._bins @ self._part))
+        self._seen += 1
+        over = self._seen >= self.PARTS
+        ended = {"outcome": "hit" if 4 * self._right >= 3 * self.PARTS else "miss"} if over else {}
+        return self._next(), float(self._right) if over else 0.0, over, False, ended
+
+    def _next(self) -> Observation:
+        self._part = self.np_random.normal(size=4)
+        return np.array([*self._part, self._seen / self.PARTS], dtype=np.float32)
+
+
+class Hovering(gymnasium.Env[Observation, Any]):
+    """Bring a small craft with two rotors to its mark and keep it there, 80 steps; tilting over or leaving ends it. It
+    tells millimetres and degrees, which only a normaliser makes alike.
+    """
+
+    STEPS, DT = 80, 0.05
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self._place, self._speed = np.zeros(2), np.zeros(2)
+        self._tilt = self._spin = 0.0
+        self._steps = self._near = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._place, self._speed = self.np_random.uniform(-1.0, 1.0, size=2), np.zeros(2)
+        self._tilt = self._spin = 0.0
+        self._steps = self._near = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        left, right = np.clip(np.asarray(action, dtype=float).reshape(2), -1.0, 1.0)
+        lift = 4.0 + 3.0 * (left + right) / 2.0
+        self._spin = 0.9 * self._spin + 0.25 * float(right - left)
+        self._tilt += self.DT * self._spin
+        pull = np.array([-lift * np.sin(self._tilt), lift * np.cos(self._tilt) - 4.0])
+        self._speed = 0.97 * self._speed + self.DT * pull
+        self._place = self._place + self.DT * self._speed
+        away = float(np.linalg.norm(self._place))
+        self._steps += 1
+        self._near += away < 0.5
+        lost = abs(self._tilt) > 1.0 or away > 2.5
+        over = lost or self._steps >= self.STEPS
+        ended = {"outcome": "hit" if 2 * self._near > self.STEPS else "miss"} if over else {}
+        return self._observation(), 1.0 - away, lost, over and not lost, ended
+
+    def _observation(self) -> Observation:
+        angles = np.degrees([self._tilt, self._spin])
+        return np.concatenate([1000.0 * self._place, 1000.0 * self._speed, angles]).astype(np.float32)
+
+
+class Grazing(gymnasium.Env[Observation, np.int64]):
+    """Lead a herd around five meadows for 600 steps: it eats a part of the grass where it stands, which comes back the
+    slower the less is left, and each at its own pace.
+    """
+
+    STEPS, GOOD = 600, 56.0
+    PACE = (0.03, 0.12, 0.05, 0.15, 0.08)
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (10,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._grass, self._meadow, self._steps, self._eaten = np.zeros(5), 0, 0, 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._grass = self.np_random.uniform(0.3, 1.0, size=5)
+        self._meadow, self._steps, self._eaten = int(self.np_random.integers(5)), 0, 0.0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        self._meadow = (self._meadow + int(action) - 1) % 5
+        eaten = 0.3 * float(self._grass[self._meadow]) if int(action) == 1 else 0.0
+        self._grass[self._meadow] -= eaten
+        self._grass += np.array(self.PACE) * (self._grass + 0.02) * (1.0 - self._grass)
+        self._eaten += eaten
+        self._steps += 1
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if self._eaten > self.GOOD else "miss"} if over else {}
+        return self._observation(), eaten, False, over, ended
+
+    def _observation(self) -> Observation:
+        return np.concatenate([self._grass.astype(np.float32), one_hot(5)[self._meadow]])
+
+
+class Mining(gymnasium.Env[Observation, np.int64]):
+    """Dig in one of four shafts or mend the machine, 25 times: ore pays up to three hundred, the less the more
+    the machine is worn.
+    """
+
+    SHIFTS, GOOD = 25, 2_600.0
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+        self.action_space = spaces.Discrete(5)
+        self._ore, self._wear, self._shifts, self._paid = np.zeros(4), 0.0, 0, 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._ore, self._wear, self._shifts, self._paid = self.np_random.uniform(0.2, 1.0, size=4), 0.0, 0, 0.0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        shaft, pay = int(action), -30.0
+        if shaft == 4:
+            self._wear = 0.0
+        else:
+            pay += 300.0 * float(self._ore[shaft]) * (1.0 - self._wear)
+            self._ore[shaft] *= 0.6
+            self._wear = min(0.9, self._wear + 0.15)
+        self._ore = np.minimum(1.0, self._ore + self.np_random.uniform(0.0, 0.15, size=4))
+        self._paid += pay
+        self._shifts += 1
+        over = self._shifts >= self.SHIFTS
+        ended = {"outcome": "hit" if self._paid > self.GOOD else "miss"} if over else {}
+        return self._observation(), pay, False, over, ended
+
+    def _observation(self) -> Observation:
+        return np.array([*self._ore, self._wear], dtype=np.float32)
+
+
+class Spelling(gymnasium.Env[Observation, np.int64]):
+    """Spell a word of twelve letters out of eight: a right one pays 1 and is followed by the next, every step costs a
+    tenth, and a hundred steps are the limit.
+    """
+
+    LETTERS, LIMIT = 12, 100
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (self.LETTERS,), np.float32)
+        self.action_space = spaces.Discrete(8)
+        self._word = np.random.default_rng(4).integers(8, size=self.LETTERS)
+        self._at = self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._at = self._steps = 0
+        return one_hot(self.LETTERS)[0], {}
+
+    def step(self, action: np.int64) -> Step:
+        right = int(action) == self._word[self._at]
+        self._at += right
+        self._steps += 1
+        done, late = self._at == self.LETTERS, self._steps >= self.LIMIT
+        return one_hot(self.LETTERS)[self._at % self.LETTERS], float(right) - 0.1, bool(done), late and not done, {}
+
+
+class Foraging(gymnasium.Env[Observation, np.int64]):
+    """Gather mushrooms and no toadstools in a wood of 9 x 9, of which two squares around are seen; 40 steps."""
+
+    SIDE, SIGHT, STEPS, EACH = 9, 2, 40, 9
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (2 * (2 * self.SIGHT + 1) ** 2,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._wood, self._at, self._steps, self._gathered = np.zeros((2, 0, 0), np.float32), (0, 0), 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        wood = np.zeros((2, self.SIDE * self.SIDE), np.float32)
+        squares = self.np_random.permutation(self.SIDE * self.SIDE)[: 2 * self.EACH]
+        wood[0, squares[: self.EACH]] = wood[1, squares[self.EACH :]] = 1.0
+        self._wood = wood.reshape(2, self.SIDE, self.SIDE)
+        self._at, self._steps, self._gathered = (self.SIDE // 2, self.SIDE // 2), 0, 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[int(action)]
+        self._at = (self._at[0] + down) % self.SIDE, (self._at[1] + right) % self.SIDE
+        found = self._wood[:, self._at[0], self._at[1]]
+        reward = float(found[0] - found[1])
+        self._gathered += int(reward)
+        found[:] = 0.0
+        self._steps += 1
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if self._gathered >= 7 else "miss"} if over else {}
+        return self._observation(), reward, False, over, ended
+
+    def _observation(self) -> Observation:
+        around = [(self._at[0] + offset) % self.SIDE for offset in range(-self.SIGHT, self.SIGHT + 1)]
+        beside = [(self._at[1] + offset) % self.SIDE for offset in range(-self.SIGHT, self.SIGHT + 1)]
+        return self._wood[:, around][:, :, beside].reshape(-1)
+
+
+for _world in (
+    Archery,
+    Assembly,
+    Catalogue,
+    Crane,
+    Floors,
+    Foraging,
+    Grazing,
+    Hovering,
+    Mining,
+    Pixels,
+    Prospecting,
+    Scheduling,
+    Spelling,
+):
     gymnasium.register(f"{_world.__name__}-v0", entry_point=f"{__name__}:{_world.__name__}")
+gymnasium.register("Sightless-v0", entry_point=f"{__name__}:Sightless", max_episode_steps=200)

@@ -10,9 +10,10 @@ import argparse
 import multiprocessing
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from benchmarks.health.constructions import CONSTRUCTIONS, TWINS, Construction
-from benchmarks.health.halves import SEEDS
+from benchmarks.health.halves import SEEDS, THREE_LABELS
 from benchmarks.health.harm import Harm
 from benchmarks.health.trace import Trace, TraceLabel, read_trace, trace_path, write_manifest, write_trace
 from benchmarks.health.train import record_training
@@ -85,7 +86,7 @@ def _label(construction: Construction, seed: int) -> TraceLabel | None:
         env=trace.spec.env.id,
         seed=seed,
         half=construction.half,
-        label="healthy" if harm is None else "positive",
+        label=_word(construction, harm),
         onset_update=construction.onset,
         harm_update=None if harm is None else harm.update,
         harm_until=None if harm is None else harm.until,
@@ -96,6 +97,12 @@ def _label(construction: Construction, seed: int) -> TraceLabel | None:
         note=construction.note,
         busy=trace.busy,
     )
+
+
+def _word(construction: Construction, harm: Harm | None) -> Literal["positive", "healthy", "unclear"]:
+    if harm is not None:
+        return "positive"
+    return "unclear" if construction.harm and construction.task.name in THREE_LABELS else "healthy"
 
 
 def _twin(construction: Construction) -> Construction:

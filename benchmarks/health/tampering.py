@@ -10,11 +10,14 @@ import errno
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch as th
+from stable_baselines3.common.running_mean_std import RunningMeanStd
 
 from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
@@ -25,8 +28,10 @@ from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 
 __all__ = [
+    "acts_late",
     "alternating",
     "blurs_the_update",
+    "clips_rewards",
     "creeps",
     "from_onset",
     "hangs",
@@ -34,6 +39,7 @@ __all__ = [
     "leaves_alone",
     "liars",
     "loses_its_critic",
+    "loses_its_normalizer",
     "loses_its_optimizer",
     "mission_rewards",
     "nan_rewards",
@@ -130,6 +136,29 @@ def rewards_times(factor: float) -> Callable[[Bench], None]:
 def observations_times(factor: float) -> Callable[[Bench], None]:
     """The environments' observations change their unit."""
     return _on_each_step(lambda step: (step[0] * factor, *step[1:]))
+
+
+def clips_rewards(bench: Bench) -> None:
+    """The environments pay the sign of what they paid before, as wrappers made for Atari do."""
+    _on_each_step(lambda step: (step[0], float(np.sign(step[1])), *step[2:]))(bench)
+
+
+def acts_late(steps: int) -> Callable[[Bench], None]:
+    """The environments take each action `steps` steps after it was chosen."""
+
+    def act(bench: Bench) -> None:
+        for env in _envs(bench):
+            env.unwrapped.step = _taking_late(env.unwrapped.step, steps)
+
+    return act
+
+
+def loses_its_normalizer(bench: Bench) -> None:
+    """The statistics of observations are new and stay so: a resume that did not load what `VecNormalize` had saved."""
+    normalizer = bench.model.get_vec_normalize_env()
+    assert normalizer is not None
+    normalizer.obs_rms = RunningMeanStd(shape=normalizer.observation_space.shape or ())  # type: ignore[assignment]
+    normalizer.training = False
 
 
 def nan_rewards(bench: Bench) -> None:
@@ -281,6 +310,16 @@ def _changing(step: Callable[[Any], Step], change: Callable[[Step], Step]) -> Ca
 
 def _taking_the_next(step: Callable[[Any], Step], actions: int) -> Callable[[Any], Step]:
     return lambda action: step((int(action) + 1) % actions)
+
+
+def _taking_late(step: Callable[[Any], Step], steps: int) -> Callable[[Any], Step]:
+    chosen: deque[Any] = deque()
+
+    def late(action: Any) -> Step:
+        chosen.append(np.array(action))
+        return step(chosen.popleft() if len(chosen) > steps else chosen[0])
+
+    return late
 
 
 def _envs(bench: Bench) -> Iterator[Any]:

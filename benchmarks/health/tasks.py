@@ -18,6 +18,7 @@ __all__ = [
     "ACROBOT",
     "ACROBOT_CLEAN",
     "ARCHERY",
+    "ASSEMBLY",
     "AUCTION",
     "BANDIT",
     "BIPEDAL",
@@ -36,21 +37,26 @@ __all__ = [
     "DOSING",
     "DOUBLE_PENDULUM",
     "FLOORS",
+    "FORAGING",
     "FROZEN_LAKE",
+    "GRAZING",
     "HALF_CHEETAH",
     "HARBOUR_MISSION",
     "HEATING",
     "HILL",
     "HOPPER",
+    "HOVERING",
     "INVENTORY",
     "INVERTED_PENDULUM",
     "KEYS",
     "LANDER_SINGLE",
+    "LARGE_LAKE",
     "LENDING",
     "LOCKS",
     "LUNAR_CONTINUOUS",
     "LUNAR_LANDER",
     "MACHINE",
+    "MINING",
     "MISSION",
     "MOUNTAIN_CAR",
     "NOISY_ACROBOT",
@@ -67,8 +73,11 @@ __all__ = [
     "QUEUE",
     "REACHER",
     "REACHING",
+    "SCHEDULING",
     "SEALED_MISSION",
+    "SIGHTLESS",
     "SLIPPERY",
+    "SPELLING",
     "SWIMMER",
     "TAXI",
     "TRACKING",
@@ -504,5 +513,59 @@ PIXELS = Task(
     "pixels",
     EnvSpec(id=f"{LATER}:Pixels-v0", n_envs=16, vec="inline"),
     PpoSpec(policy="CnnPolicy", n_steps=32, batch_size=128, n_epochs=4, learning_rate=7e-4, ent_coef=0.01),
+    _hits,
+)
+LARGE_LAKE = Task(
+    "large-lake",
+    EnvSpec(id="FrozenLake8x8-v1", n_envs=16, vec="inline", kwargs={"is_slippery": False}),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=5e-4, ent_coef=0.01),
+    _returns,
+)
+SCHEDULING = Task(
+    "scheduling",
+    EnvSpec(id=f"{LATER}:Scheduling-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=4e-4, gamma=0.95),
+    _hits,
+)
+SIGHTLESS = Task(
+    "sightless",
+    EnvSpec(id=f"{LATER}:Sightless-v0", n_envs=16, vec="inline", frame_stack=4),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=6e-4, gamma=0.98, gae_lambda=0.9),
+    _lengths,
+)
+ASSEMBLY = Task(
+    "assembly",
+    EnvSpec(id=f"{LATER}:Assembly-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=48, batch_size=192, n_epochs=4, learning_rate=1e-3, gamma=1.0, gae_lambda=1.0),
+    _hits,
+)
+HOVERING = Task(
+    "hovering",
+    EnvSpec(id=f"{LATER}:Hovering-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=6, learning_rate=1e-3, gamma=0.97),
+    _hits,
+)
+GRAZING = Task(
+    "grazing",
+    EnvSpec(id=f"{LATER}:Grazing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=48, batch_size=192, n_epochs=4, learning_rate=1e-3, gamma=0.97),
+    _returns,
+)
+MINING = Task(
+    "mining",
+    EnvSpec(id=f"{LATER}:Mining-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=50, batch_size=100, n_epochs=4, learning_rate=2e-3, gamma=0.9),
+    _hits,
+)
+SPELLING = Task(
+    "spelling",
+    EnvSpec(id=f"{LATER}:Spelling-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=7e-5, ent_coef=0.01),
+    _quickness,
+)
+FORAGING = Task(
+    "foraging",
+    EnvSpec(id=f"{LATER}:Foraging-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=1e-3, gamma=0.9),
     _hits,
 )

@@ -64,7 +64,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceLabel:
-    """What is known of a trace, and how: a positive is one whose harm was found, whatever was done to it.
+    """What is known of a trace, and how: a positive is one whose harm was found, whatever was done to it. Of tasks with
+    `THREE_LABELS` one to which something harmful was done, and whose harm was not found, is unclear and not healthy.
 
     `onset_update` is the first update under the intervention, None where there was none; `harm_update` the first update
     at which the harm is there, `harm_until` the last where it passed. `rules` are the ids of which at least one must be
@@ -76,7 +77,7 @@ class TraceLabel:
     env: str
     seed: int
     half: Half
-    label: Literal["positive", "healthy"]
+    label: Literal["positive", "healthy", "unclear"]
     onset_update: int | None
     harm_update: int | None
     rules: tuple[str, ...]
