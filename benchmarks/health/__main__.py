@@ -79,17 +79,30 @@ def held_out(scored: Sequence[Scored]) -> str:
     """The score: of the scoring half alone."""
     half = [one for one in scored if one.case.half == "scoring"]
     own, foreign = ([one for one in half if one.case.source == source] for source in ("constructed", "foreign"))
-    sections = [HEAD, "## Goals", GOALS, tables.goals({OWN: own, LOG: foreign})]
+    fresh_own, fresh_foreign = ([one for one in runs if one.case.task in FRESH] for runs in (own, foreign))
+    wanted: dict[str, tuple[Sequence[Scored], Sequence[Scored]]] = {
+        OWN: (fresh_own, own),
+        LOG: (fresh_foreign, foreign),
+    }
+    otherwise: dict[str, Sequence[Scored]] = {
+        f"fresh tasks, {OWN}": fresh_own,
+        f"fresh tasks, {LOG}": fresh_foreign,
+        f"the whole half, {OWN}": own,
+        f"the whole half, {LOG}": foreign,
+    }
+    sections = [HEAD, "## Goals", GOALS, tables.goals(wanted), OTHERWISE, tables.false_otherwise(otherwise)]
     sections += [tables.precision_line(own), tables.known_line(half)]
-    fresh: dict[str, Sequence[Scored]] = {
-        name: [one for one in runs if one.case.task in FRESH] for name, runs in ((OWN, own), (LOG, foreign))
-    }
     left_alone: dict[str, Sequence[Scored]] = {
-        f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in fresh.items()
+        f"{name}, nothing or benign done": [one for one in runs if one.case.untouched]
+        for name, runs in ((OWN, fresh_own), (LOG, fresh_foreign))
     }
-    sections += ["## Tasks that were judged once", ONCE, tables.goals(fresh), tables.false_incidents(left_alone)]
+    sections += ["## Tasks that were judged once", ONCE, tables.labels(fresh_own), tables.false_incidents(left_alone)]
+    sections += ["### Unclear runs", UNCLEAR, tables.unclear([*fresh_own, *fresh_foreign])]
+    sections += ["### Sick runs of these tasks", tables.recalls(fresh_own)]
     sources: dict[str, Sequence[Scored]] = {OWN: own, LOG: foreign}
-    sources |= {f"{name}, nothing done": [one for one in runs if one.case.untouched] for name, runs in sources.items()}
+    sources |= {
+        f"{name}, nothing or benign done": [one for one in runs if one.case.untouched] for name, runs in sources.items()
+    }
     sections += ["## False incidents", UNTOUCHED, tables.false_incidents(sources)]
     sections += [tables.false_ones(half)]
     sections += ["## Sick runs found", tables.recalls(own), "### As foreign logs", FOREIGN, tables.recalls(foreign)]
@@ -172,22 +185,39 @@ cores busy, unless its speed is known not to have fallen. No row has that: `find
 journal."""
 
 GOALS = """A run is *found* if a rule that names the right trouble warns of it; which rules these are is part of the
-construction. The delay is from what was done to the run. Of some runs it is true by construction what a finding says,
-although the fixed test found no harm: `policy-frozen` once the learning rate is exactly 0 (`lr-0`, `lr-gone`), and
-`explained-variance` once nothing teaches the value function or it looks no step ahead (`vf-0`, `no-value`, `no-critic`,
-`gamma-0`). *Came out* counts these as false, and is the score; beside it stands the rate with these facts left out.
-That list was fixed before it was counted, and has nothing in it that must be measured first, as that a return fell.
-*Nothing done* is of healthy trainings alone, with settings that people use."""
+construction. The delay is from what was done to the run. *Fresh tasks* are those that no rule had seen when they were
+scored, *the whole half* is all of them together with those whose lists of false and missed runs had been read before.
+On the older tasks a run to which something harmful was done, and whose fixed test of harm found none, counts as
+healthy, and all that is said of it as false; on the fresh ones it is unclear and counts for nothing."""
 
-ONCE = """Of the score above, the runs of the tasks that were recorded last, when the lists of false and missed runs of
-all others had been read: Gymnasium's Walker2d, Swimmer and BipedalWalker, CartPole and LunarLander with SB3's defaults
-on one environment, and a ball to be caught that is seen as an image, through SB3's `CnnPolicy`. Their healthy seeds
-learn well, so that the test of harm has something to see. They were judged once, after the last change of a rule of
-that time. Rules were changed since by other runs, and nothing because of these: neither a rule nor a label."""
+OTHERWISE = """The same rates, counted otherwise. *Unclear as healthy* counts on the fresh tasks as on the older ones.
+Of some runs it is true by construction what a finding says, although no harm is seen: `policy-frozen` once the learning
+rate is exactly 0 (`lr-0`, `lr-gone`), and `explained-variance` once nothing teaches the value function or it looks no
+step ahead (`vf-0`, `no-value`, `no-critic`, `gamma-0`). *Came out* counts these as false; with *facts left out* they
+are not counted. That list was fixed before it was counted, and has nothing in it that must be measured first, as that a
+return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
-UNTOUCHED = """Where something was done to a run and the fixed test found no harm, the run counts as healthy, and what
-is said of it as false, also where it only states what was done: the table of runs names those. The last four rows are
-of runs to which nothing was done."""
+ONCE = """The fresh tasks were planned on 28 November 2026, and what is done to their runs, the tests of harm and the
+labels were fixed and committed before any of them was recorded. They are Gymnasium's FrozenLake with 64 squares,
+CartPole without its speeds behind a frame stack, and seven small worlds: three workers and their queues, parts that are
+paid for at the end of an episode alone, a craft on two rotors, a herd with episodes of 600 steps, a mine that pays
+thousands, a word that is learned slowly, a wood of which little is seen. A run has one of three labels:
+
+- *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
+  (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
+  row, by the measure that is taken of scores. A harm that passes counts while it lasts.
+- *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
+  `wide-clip`, `linear-clip`, `sde`, `stock`.
+- *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
+  is listed with what was said of it.
+
+They were judged once, after the last change of a rule of that time."""
+
+UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
+
+UNTOUCHED = """Of the whole half. On tasks that are not fresh, where something harmful was done to a run and the fixed
+test found no harm, the run counts as healthy, and what is said of it as false, also where it only states what was done:
+the table of runs names those. The last four rows are of runs to which nothing was done, or something benign."""
 
 FOREIGN = """Troubles whose rules read what SB3 does not write (gradient norms, ratios, checkpoints, a resume) are left
 out here."""
@@ -262,7 +292,7 @@ their leaving.
 Since then `explained-variance` sees in a log that targets vary as single rewards do, changed by `inventory`, `pricing`
 and `queue`. The lists above had been read; no run of this half came out otherwise.
 
-A seventh time, which is what stands here: the lists of the sixth were read, and its six tasks are tuning tasks since.
+A seventh time: the lists of the sixth were read, and its six tasks are tuning tasks since.
 `half-cheetah` with an entropy bonus of 1 showed what a mean of a hundred long episodes hides: the newest twenty are
 followed beside it (`drawdown`, and what a rising return excuses in other rules). `hill` showed that large steps were
 warned of in a task that is solved at once, which its environment says. SB3's defaults (`stock`) on the six were

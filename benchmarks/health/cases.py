@@ -87,6 +87,11 @@ class Case:
         """Whether all of it is."""
         return self.label == "healthy"
 
+    @property
+    def unclear(self) -> bool:
+        """Whether something harmful was done to it and no harm was found: from then on nobody says what it is."""
+        return self.label == "unclear"
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:

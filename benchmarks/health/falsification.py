@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.health.cases import Incident
+from benchmarks.health.cases import Case, Incident
 from benchmarks.health.scoring import Scored, healthy_updates, precision
 
 __all__ = ["Falsified", "shuffled"]
@@ -34,10 +34,10 @@ class Falsified:
 def shuffled(scored: Sequence[Scored]) -> Falsified:
     """Deal the labels of `scored` to the wrong runs, again and again, and look at the precision."""
     dice = random.Random(0)
-    labels = [(one.case.sick_from, sum(1 for _ in one.case.rows)) for one in scored]
-    dealt = sorted(_deal(scored, labels, dice) for _ in range(DEALS))
-    updates = sum(updates for _, updates in labels)
-    sick = updates - sum(healthy_updates(one.case) for one in scored)
+    dealt = sorted(_deal(scored, dice) for _ in range(DEALS))
+    clear = [one.case for one in scored if not one.case.unclear]
+    updates = sum(sum(1 for _ in case.rows) for case in clear)
+    sick = updates - sum(healthy_updates(case) for case in clear)
     return Falsified(
         real=_share(*precision(scored)),
         mean=statistics.fmean(dealt),
@@ -47,21 +47,23 @@ def shuffled(scored: Sequence[Scored]) -> Falsified:
     )
 
 
-def _deal(scored: Sequence[Scored], labels: Sequence[tuple[int | None, int]], dice: random.Random) -> float:
+def _deal(scored: Sequence[Scored], dice: random.Random) -> float:
     """Precision when every run keeps its alarms and gets the turned label of another run."""
-    others = list(labels)
+    others = [one.case for one in scored]
     dice.shuffle(others)
     true = total = 0
     for one, other in zip(scored, others, strict=True):
         turn = dice.randrange(1 << 20)
         for incident in one.alarms:
             total += 1
-            true += _by_chance(incident, *other, turn)
+            true += _by_chance(incident, other, turn)
     return _share(true, total)
 
 
-def _by_chance(incident: Incident, sick_from: int | None, updates: int, turn: int) -> bool:
-    return sick_from is not None and (incident.first + turn) % max(1, updates) >= sick_from
+def _by_chance(incident: Incident, other: Case, turn: int) -> bool:
+    if other.sick_from is None:
+        return False
+    return (incident.first + turn) % max(1, sum(1 for _ in other.rows)) >= other.sick_from
 
 
 def _share(true: int, total: int) -> float:

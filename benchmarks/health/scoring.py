@@ -11,7 +11,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "Found",
     "Rate",
     "Scored",
+    "as_healthy",
     "false_rate",
     "found",
     "healthy_updates",
@@ -52,9 +53,16 @@ class Scored:
     incidents: tuple[Incident, ...]
 
     @property
-    def alarms(self) -> tuple[Incident, ...]:
+    def called(self) -> tuple[Incident, ...]:
         """Warnings and criticals: what calls somebody."""
         return tuple(incident for incident in self.incidents if incident.level != "info")
+
+    @property
+    def alarms(self) -> tuple[Incident, ...]:
+        """Those that are counted: of an unclear run only what came before something was done to it."""
+        if not self.case.unclear:
+            return self.called
+        return tuple(it for it in self.called if it.first < (self.case.onset or 0) - TOLERANCE.get(it.rule, SHARP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,11 @@ def score(cases: Iterable[Case], judge: Callable[[Case], tuple[Incident, ...]]) 
     return tuple(Scored(case, judge(case)) for case in cases)
 
 
+def as_healthy(scored: Iterable[Scored]) -> list[Scored]:
+    """The same, with unclear runs counted as healthy ones: the strictest that can be said of what is false."""
+    return [replace(one, case=replace(one.case, label="healthy")) if one.case.unclear else one for one in scored]
+
+
 def is_true(case: Case, incident: Incident) -> bool:
     """Whether something was really wrong there."""
     slack = TOLERANCE.get(incident.rule, SHARP)
@@ -120,7 +133,11 @@ def only_states(case: Case, incident: Incident) -> bool:
 
 
 def healthy_updates(case: Case) -> int:
-    """Updates in which nothing was wrong: all of a healthy run, a sick one's before the onset and after what passed."""
+    """Updates in which nothing was wrong: all of a healthy run, a sick one's before the onset and after what passed,
+    and an unclear one's before something was done to it.
+    """
+    if case.unclear:
+        return sum(1 for row in case.rows if row.update < (case.onset or 0))
     if case.sick_from is None:
         return sum(1 for _ in case.rows)
     until = math.inf if case.sick_until is None else case.sick_until

@@ -13,6 +13,7 @@ from benchmarks.health.scoring import (
     TOLD,
     Rate,
     Scored,
+    as_healthy,
     false_rate,
     found,
     healthy_updates,
@@ -32,16 +33,19 @@ __all__ = [
     "events_found",
     "false_incidents",
     "false_ones",
+    "false_otherwise",
     "falsification",
     "goals",
     "halves",
     "kinds",
     "known_line",
+    "labels",
     "left_out",
     "missed",
     "precision_line",
     "recalls",
     "table",
+    "unclear",
     "verdicts_on_failed",
 ]
 
@@ -56,23 +60,68 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
 
 
-def goals(sources: dict[str, Sequence[Scored]]) -> str:
-    """What was wanted, what came out, and whether that is enough."""
+def goals(sources: dict[str, tuple[Sequence[Scored], Sequence[Scored]]]) -> str:
+    """What was wanted, and what came out of the fresh tasks and of the whole half, and whether that is enough."""
     rows: list[list[str]] = []
-    for name, scored in sources.items():
+    for name, both in sources.items():
         for level, most in MOST_FALSE.items():
-            rate = false_rate(scored, (level,)).per_1000
-            lenient = false_rate(scored, (level,), stated_too=False).per_1000
-            alone = false_rate([one for one in scored if one.case.untouched], (level,)).per_1000
-            cells = [f"{rate:.3f}", f"{lenient:.3f}", f"{alone:.3f}", _met(rate <= most)]
+            rates = [false_rate(scored, (level,)).per_1000 for scored in both]
+            cells = [cell for rate in rates for cell in (f"{rate:.3f}", _met(rate <= most))]
             rows.append([name, f"false {level}s per 1,000 healthy updates", f"at most {most:g}", *cells])
-        every = total(scored)
-        recall, delay = every.recall or 0.0, every.delay
-        out = f"{recall:.2f} ({every.hits} of {every.positives})"
-        rows.append([name, "sick runs found", f"at least {LEAST_FOUND:g}", out, "", "", _met(recall >= LEAST_FOUND)])
-        soon = delay is not None and delay <= MOST_LATE
-        rows.append([name, "median delay in updates", f"at most {MOST_LATE}", _number(delay), "", "", _met(soon)])
-    return table(("judged", "what", "goal", "came out", "facts left out", "nothing done", ""), rows)
+        every = [total(scored) for scored in both]
+        recalls = [
+            cell
+            for it in every
+            for cell in (f"{it.recall or 0.0:.2f} ({it.hits} of {it.positives})", _met((it.recall or 0) >= LEAST_FOUND))
+        ]
+        rows.append([name, "sick runs found", f"at least {LEAST_FOUND:g}", *recalls])
+        late = [
+            cell for it in every for cell in (_number(it.delay), _met(it.delay is not None and it.delay <= MOST_LATE))
+        ]
+        rows.append([name, "median delay in updates", f"at most {MOST_LATE}", *late])
+    return table(("judged", "what", "goal", "fresh tasks", "", "the whole half", ""), rows)
+
+
+def false_otherwise(sources: dict[str, Sequence[Scored]]) -> str:
+    """The same rates with unclear runs counted as healthy, without what only states, and where nothing was done."""
+    rows = []
+    for name, scored in sources.items():
+        alone = [one for one in scored if one.case.untouched]
+        for level in MOST_FALSE:
+            rates = (
+                false_rate(scored, (level,)),
+                false_rate(as_healthy(scored), (level,)),
+                false_rate(scored, (level,), stated_too=False),
+                false_rate(alone, (level,)),
+            )
+            rows.append([name, f"{level}s", *(f"{rate.per_1000:.3f}" for rate in rates)])
+    head = ("runs", "false per 1,000", "came out", "unclear as healthy", "facts left out", "nothing or benign done")
+    return table(head, rows)
+
+
+def labels(scored: Sequence[Scored]) -> str:
+    """How many runs of each task are healthy, sick or unclear."""
+    rows = []
+    for task in dict.fromkeys(one.case.task for one in scored):
+        runs = [one.case for one in scored if one.case.task == task]
+        updates = sum(healthy_updates(case) for case in runs)
+        sick = sum(case.sick_from is not None for case in runs)
+        counts = (sum(case.healthy for case in runs), sick, sum(case.unclear for case in runs), updates)
+        rows.append([f"`{task}`", *(f"{count:,}" for count in counts)])
+    return table(("task", "healthy runs", "sick runs", "unclear runs", "healthy updates"), rows)
+
+
+def unclear(scored: Sequence[Scored]) -> str:
+    """Every unclear run, and what was said of it that would be false if it were healthy."""
+    rows = []
+    for one in as_healthy(it for it in scored if it.case.unclear):
+        said = [
+            f"{it.rule} {it.level} {it.first}-{it.last}" + _stated(one.case, it)
+            for it in one.called
+            if not is_true(one.case, it)
+        ]
+        rows.append([one.case.name, str(one.case.onset), ", ".join(said) or "nothing"])
+    return table(("unclear run", "done at update", "said of it"), rows) if rows else "None."
 
 
 def _met(met: bool) -> str:

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from benchmarks.health.constructions import CONSTRUCTIONS
 from benchmarks.health.halves import CONSTRUCTIONS as HALVES
-from benchmarks.health.halves import SEEDS, TASKS, is_known
-from benchmarks.health.harm import fell_behind, hung, lost_for_long, swung, turned_nan
+from benchmarks.health.halves import SEEDS, TASKS, THREE_LABELS, is_known
+from benchmarks.health.harm import fell_behind, hung, lost_for_long, paid_less, swung, turned_nan
 from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops
 from benchmarks.health.tasks import CARTPOLE, MISSION
 from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
@@ -27,11 +27,11 @@ def recorded(tamper: Tamper, updates: int = 6) -> Trace:
     return record_training("test", [CARTPOLE.spec("test", 7, updates, {})], tamper)
 
 
-def scored(levels: list[float]) -> Trace:
-    """A trace whose every update ended two episodes of the given length."""
+def scored(levels: list[float], paid: list[float] | None = None) -> Trace:
+    """A trace whose every update ended two episodes of the given length, which paid nothing or what `paid` says."""
     rows = [
-        UpdateDone(i, 1, i, i * 64, float(i), 0.1, 0.1, 320.0, episodes=Episodes(n=2, r=(0.0, 0.0), l=(int(x), int(x))))
-        for i, x in enumerate(levels, 1)
+        UpdateDone(i, 1, i, i * 64, float(i), 0.1, 0.1, 320.0, episodes=Episodes(n=2, r=(r, r), l=(int(x), int(x))))
+        for i, (x, r) in enumerate(zip(levels, paid or [0.0] * len(levels), strict=True), 1)
     ]
     return Trace("scored", CARTPOLE.spec("test", 7, len(levels), {}), tuple(rows))
 
@@ -130,6 +130,21 @@ def test_a_harm_that_passes_lasts_as_long_as_it_is_there() -> None:
     assert lost_for_long(twin, twin, 51, CARTPOLE.scores) is None
 
 
+def test_a_return_that_no_longer_comes_is_a_harm_though_the_task_goes_on() -> None:
+    """Thirty updates in a row behind the return of the twin, until it comes again; the scores have lost nothing."""
+    rising = [min(10.0 * i, 400.0) for i in range(1, 121)]
+    twin = scored(rising, rising)
+    gone = scored(rising, [level if i < 51 else 0.0 for i, level in enumerate(rising, 1)])
+    back = scored(rising, [0.0 if 51 <= i < 91 else level for i, level in enumerate(rising, 1)])
+    for_good, passed = paid_less(gone, twin, 51, CARTPOLE.scores), paid_less(back, twin, 51, CARTPOLE.scores)
+    assert for_good is not None
+    assert for_good.until is None
+    assert passed is not None
+    assert 88 <= (passed.until or 0) <= 100
+    assert lost_for_long(gone, twin, 51, CARTPOLE.scores) is None
+    assert paid_less(twin, twin, 51, CARTPOLE.scores) is None
+
+
 def test_swings_are_counted_beside_a_twin_that_has_none() -> None:
     """Four turns of the score are an oscillation; a single fall, or the same turns in the twin, is none."""
     calm = scored([100.0] * 120)
@@ -160,6 +175,9 @@ def test_the_manifest_describes_the_traces_that_are_there() -> None:
         assert trace_path(label.name).is_file()
         assert label.twin is None or trace_path(label.twin).is_file()
         assert label.seed in (*SEEDS["tuning"], *SEEDS["scoring"])
+        task = label.name.removeprefix(f"{label.construction}-").rpartition("-s")[0]
+        assert (label.label == "healthy") <= (task not in THREE_LABELS or label.twin is None)
+        assert (label.label == "unclear") <= (task in THREE_LABELS)
         assert (label.label == "positive") == bool(label.rules) == bool(label.harm) == (label.harm_update is not None)
     harmed = next(label for label in labels if label.construction == "frozen" and label.label == "positive")
     trace = read_trace(trace_path(harmed.name))

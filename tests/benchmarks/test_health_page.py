@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.health.__main__ import TUNED, dressed, held_out, judged_all
-from benchmarks.health.cases import constructed
+from benchmarks.health.cases import Case, Incident, constructed
 from benchmarks.health.halves import FRESH
-from benchmarks.health.scoring import Scored, false_rate, precision, total
+from benchmarks.health.scoring import Scored, as_healthy, false_rate, healthy_updates, precision, total
 from benchmarks.health.streams import FAULTS, KINDS, said_with
+from benchmarks.health.tables import unclear
+from mission_tui.fleet.events.metrics import UpdateDone
+from mission_tui.fleet.health import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = {"kl-creep", "plateau"}
@@ -34,8 +37,13 @@ def _rates(runs: Sequence[Scored]) -> str:
     return " and ".join(f"{false_rate(runs, (level,)).per_1000:.2f}" for level in ("critical", "warning"))
 
 
+def _alone(runs: Sequence[Scored]) -> list[Scored]:
+    """Those to which nothing was done, or something benign."""
+    return [one for one in runs if one.case.untouched]
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(240)  # some two hundred runs are judged, on whatever cores are left
+@pytest.mark.timeout(240)  # some five hundred runs are judged, on whatever cores are left
 def test_the_page_has_the_score_that_comes_out() -> None:
     """Line by line, down to what rules were tuned on; `make health` writes it anew."""
     page, _, _ = (ROOT / "docs" / "health.md").read_text(encoding="utf-8").partition(f"\n{TUNED}\n")
@@ -45,23 +53,39 @@ def test_the_page_has_the_score_that_comes_out() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_readme_has_the_same_numbers() -> None:
-    """Runs found, both precisions, and the false warnings and criticals of the held-out half."""
+    """Runs found, both precisions, false warnings and criticals: of the fresh tasks, of the whole half, untouched."""
     own = [one for one in scored() if one.case.source == "constructed"]
     fresh = [one for one in own if one.case.task in FRESH]
-    untouched = [one for one in fresh if one.case.untouched]
-    once = total(fresh)
-    every, (true, said), (right, _) = total(own), precision(own), precision(own, right_rules_only=True)
+    once, every, (true, said), (right, _) = (
+        total(fresh),
+        total(own),
+        precision(own),
+        precision(own, right_rules_only=True),
+    )
     sentence = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     wanted = (
-        f"{every.hits} of {every.positives} harmed runs",
+        f"{once.hits} of {once.positives} harmed runs",
+        f"{_rates(fresh)} per 1,000 healthy updates ({_rates(as_healthy(fresh))} if",
+        f"{every.hits} of {every.positives}, with {_rates(_alone(own))} in runs to which nothing was done",
+        f"and {_rates(own)} if",
         f"precision {true / said:.3f}",
         f"{right / said:.3f} if it must name the trouble",
-        f"{false_rate(own, ('critical',)).per_1000:.2f} false criticals",
-        f"{false_rate(own, ('warning',)).per_1000:.2f} false warnings",
-        f"{once.hits} of {once.positives}, with {_rates(fresh)} ({_rates(untouched)} where nothing was done)",
     )
     assert [words for words in wanted if words not in sentence] == []
     assert not re.search("no false critical", sentence)
+
+
+def test_an_unclear_run_counts_for_nothing_once_something_was_done_to_it() -> None:
+    """Before that it is healthy like any other; counted as healthy to its end, what was said of it is false."""
+    rows = tuple(UpdateDone(i, 1, i, i * 64, float(i), 0.1, 0.1, 320.0) for i in range(1, 101))
+    case = Case("x", "constructed", "", "swapped", "unclear", rows, Settings(), "scoring", onset=70)
+    one = Scored(case, (Incident("kl-spike", "critical", 20, 25), Incident("drawdown", "critical", 81, 100)))
+    assert (healthy_updates(case), false_rate([one], ("critical",)).count) == (69, 1)
+    assert precision([one]) == (0, 1)
+    assert total([one]).positives == 0
+    strict = as_healthy([one])
+    assert (healthy_updates(strict[0].case), false_rate(strict, ("critical",)).count) == (100, 2)
+    assert "| x | 70 | kl-spike critical 20-25, drawdown critical 81-100 |" in unclear([one])
 
 
 @pytest.mark.parametrize("rule", sorted(FAULTS))
