@@ -188,7 +188,7 @@ GOALS = """A run is *found* if a rule that names the right trouble warns of it; 
 construction. The delay is from what was done to the run. *Fresh tasks* are those that no rule had seen when they were
 scored, *the whole half* is all of them together with those whose lists of false and missed runs had been read before.
 On the older tasks a run to which something harmful was done, and whose fixed test of harm found none, counts as
-healthy, and all that is said of it as false; on the fresh ones it is unclear and counts for nothing."""
+healthy, and all that is said of it as false; on the fresh ones it is unclear and counts for nothing from then on."""
 
 OTHERWISE = """The same rates, counted otherwise. *Unclear as healthy* counts on the fresh tasks as on the older ones.
 Of some runs it is true by construction what a finding says, although no harm is seen: `policy-frozen` once the learning
@@ -211,7 +211,12 @@ thousands, a word that is learned slowly, a wood of which little is seen. A run 
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time."""
+They were judged once, after the last change of a rule of that time. Of 141 planned runs 129 were recorded, in an order
+that spreads over the kinds what was cut off for want of time: 24 to which nothing was done, 31 with benign settings, 74
+to which something harmful was done. All six false criticals of runs left alone stand in two tasks. `spelling` with its
+own learning rate, 0.00007, is called frozen from update 10 to its end, while its episodes get shorter from 83 steps to
+12. In `large-lake` one healthy seed meets no reward for 75 updates and then learns it all; with the annealed rate none
+is ever met, and what is said of that run is so, but it is labelled as was planned."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -318,7 +323,20 @@ one of `bipedal`, in a foreign log, got a critical.
 
 Since then `ent-coef` speaks of PPO's entropy bonus, and `clip-fraction`, `policy-frozen` and `explained-variance` were
 changed, by some fifty trainings on eight small worlds of their own that are in neither half. Of the tuning half no run
-came out otherwise. Before it was scored, `ent-coef` joined the rules that name the trouble of `ent-1` rightly."""
+came out otherwise. Before it was scored, `ent-coef` joined the rules that name the trouble of `ent-1` rightly.
+
+An eighth time, which is what stands here: nearly all that was called false was of runs to which something harmful was
+done and whose fixed test found no harm, so that the score said little of what a user sees. For new tasks there are
+three labels since, and what is paid is looked at too; the labels of the older runs stay as they were. The six tasks of
+the seventh time, scored last before the rules were changed again, stood at 32 of 33 sick runs found (25 in foreign
+logs), 0.604 false warnings and 0.503 false criticals (0.403 and 0.403), and 0.154 and none of them where nothing was
+done; they still score, with the whole half.
+
+Meanwhile four things were changed by the tuning half and by worlds that are in neither half, by somebody who had not
+seen the new tasks: `value-loss` says nothing of a loss that is next to nothing, a gamma of 0 is named where all targets
+are alike, rollouts of a few transitions are named as a cause, and `drawdown` warns of a fifth of a gain that is lost at
+once. Then all was scored, the new tasks for the first time. Three of its goals that were met on other tasks are missed
+on these: the nine tasks have a slow learner and a reward that is seldom met, which the older ones hardly had."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
