@@ -102,11 +102,16 @@ def open_folder(path: Path | str, *, listed: bool = True) -> int:
 def make_folder(path: Path) -> None:
     """Make the folder `path` with its parents, for us alone. Raises `OSError` where something else bears its name."""
     try:
-        path.mkdir(mode=0o700)
-        _enterable(path)
+        _make_in_parent(path)
     except FileNotFoundError:
         make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+        _make_in_parent(path)
+
+
+def _make_in_parent(path: Path) -> None:
+    """The same where its parent is there."""
+    try:
+        _mkdir(os.fspath(path))
         _enterable(path)
     except FileExistsError:
         if _GROUND.search(f"{path}/") is not None:
@@ -244,6 +249,21 @@ def _walk(path: str, end: int) -> tuple[int, str]:
             os.close(folder)
         folder = inner
     return folder, name
+
+
+def _mkdir(path: str) -> None:
+    ground = _GROUND.search(path)
+    if ground is None:
+        Path(path).mkdir(mode=0o700)
+        return
+    try:
+        folder, name = _walk(path, ground.end())
+        try:
+            os.mkdir(name, 0o700, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise _named(error, path) from None
 
 
 def _unlink(path: str) -> None:

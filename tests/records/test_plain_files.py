@@ -67,9 +67,12 @@ def test_no_link_is_followed_on_the_way_below_a_run(run: Path) -> None:
         write_json(attempt / "exit.json", {})
     with pytest.raises(OSError, match=r"."):
         names_in(attempt)
-    with pytest.raises(OSError, match=r"."):
-        make_folder(attempt)
-    assert (run.parents[1] / "home" / "exit.json").read_bytes() == b"mine"
+    for folder in (attempt, attempt / "code", attempt / "code" / "deep"):
+        with pytest.raises(OSError, match=r"."):
+            make_folder(folder)
+    assert [path.read_bytes() for path in (run.parents[1] / "home").iterdir()] == [b"mine"]
+    make_folder(run / "attempts" / "2" / "code")
+    assert (run / "attempts" / "2" / "code").stat().st_mode & 0o777 == 0o700
     (run.parents[1] / "seen").symlink_to(run.parent)
     (run / "events.jsonl").write_bytes(b"x")
     assert read_plain(run.parents[1] / "seen" / RUN / "events.jsonl", 9) == b"x"
