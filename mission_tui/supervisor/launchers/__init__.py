@@ -53,9 +53,9 @@ class Sighting(Struct, frozen=True, kw_only=True):
 
     `why` says what a queued one waits for, or what the engine knows of the end of one that is gone; `node` where it
     runs, empty for this machine. `begun`: it said once who it is; `rebooted`: its machine was restarted since.
-    `unsure`: that its keeper is gone is not certain. `interrupted`: why the engine ended it, where it may go on in
-    another job; `cancelled`: somebody ended its job there. `suspended`: why its engine has it stand still, and what
-    helps. `pids` are processes of this machine.
+    `unsure`: that its keeper is gone is not certain, or that an attempt which was given up is. `interrupted`: why the
+    engine ended it, where it may go on in another job; `cancelled`: somebody ended its job there. `suspended`: why its
+    engine has it stand still, and what helps. `pids` are processes of this machine.
     """
 
     stage: Stage

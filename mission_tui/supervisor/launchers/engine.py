@@ -43,6 +43,10 @@ SOON_POLL_S = 1.0
 SOON_S = 30.0
 """For so long after something was submitted or asked, the engine is asked every second."""
 
+GIVEN_UP_S = 60.0
+"""So long after a kill that its engine was never heard to take, a silent attempt is given up, and the fence does the
+rest: an engine may be gone for good."""
+
 LAG_S = 30.0
 """How long files of a node may take to be seen here after its job has ended."""
 
@@ -161,7 +165,8 @@ T = TypeVar("T")
 
 class Known(Struct, Generic[J]):
     """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet.
-    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun.
+    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun. `killed_at` is when it was
+    to be killed, `heard_at` when the engine last said how it stands.
     """
 
     run: RunDir
@@ -179,6 +184,8 @@ class Known(Struct, Generic[J]):
     beat_at: float | None = None
     sending: bool = False
     dropped: bool = False
+    killed_at: float | None = None
+    heard_at: float = float("-inf")
 
     def look_for_beat(self) -> None:
         """Read what its trainer last wrote into its mailbox, when nothing but its own files tells of it any more."""
@@ -243,6 +250,9 @@ class EngineLauncher(Generic[J]):
             return Sighting(stage="running", node=found.node, begun=begun)
         if known.order is not None:
             return Sighting(stage="queued", why=self._why_kept(known))
+        if self._is_given_up(known):
+            why = f"{self.title} did not answer, so whatever is left of it ends by itself at the fence"
+            return Sighting(stage="gone", begun=begun, why=why, unsure=True)
         if found is None:
             if not self._is_lost(known):
                 return NOTHING_SEEN
@@ -277,7 +287,7 @@ class EngineLauncher(Generic[J]):
         The list may be old, because its engine cannot be asked: what the keeper wrote about the end is believed.
         """
         known = self._known.get(run.id)
-        if known is None or run.attempt(known.attempt).exit.exists():
+        if known is None or run.attempt(known.attempt).exit.exists() or self._is_given_up(known):
             return True
         return known.order is None and (known.job is None or not (known.job.waits or known.job.runs))
 
@@ -291,6 +301,8 @@ class EngineLauncher(Generic[J]):
 
     def kill(self, job: Job) -> Reached:
         """Have the keeper leave nothing of the attempt; the engine ends the job if that does not help."""
+        known = self._of(job)
+        known.killed_at = time.monotonic() if known.killed_at is None else known.killed_at
         return self._ask(job, "kill")
 
     def describe(self, job: Job) -> str:
@@ -384,6 +396,13 @@ class EngineLauncher(Generic[J]):
         """Whether a job that its engine had was not in two lists in a row."""
         return known.missed >= 2 and known.was_taken
 
+    def _is_given_up(self, known: Known[J]) -> bool:
+        """Whether it was to be killed, and neither its engine nor its trainer has been heard of since."""
+        if known.killed_at is None or known.heard_at >= known.killed_at:
+            return False
+        known.look_for_beat()
+        return time.monotonic() - known.killed_at > GIVEN_UP_S and not known.beats
+
     def _forgotten(self, known: Known[J]) -> str:
         return (
             f"{self.title} does not know its job {known.number} any more, and how it ended is not on record: "
@@ -413,6 +432,7 @@ class EngineLauncher(Generic[J]):
 
     def _take(self, known: Known[J], found: J | None) -> None:
         """Take in that the list has `found` for the attempt."""
+        known.heard_at = time.monotonic()
         if found is None:
             # One that is not submitted yet is in no list.
             known.missed += known.order is None

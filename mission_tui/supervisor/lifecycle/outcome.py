@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import (
     AttemptEnded,
     FindingChanged,
 )
-from mission_tui.fleet.events.outcome import Failed, Finished, Lost, Outcome, Stopped
+from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.health import acts, out_of_memory
 from mission_tui.fleet.history.classify import CAUSE_CHARACTERS, classify, never_begun
@@ -59,6 +59,8 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = classify(run.end, facts, stopped, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
     if seen.why and (isinstance(outcome, Lost) or (isinstance(outcome, Failed) and ended is None)):
         outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
+    if isinstance(outcome, Killed) and seen.unsure:
+        outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {seen.why}", CAUSE_CHARACTERS))
     by = known.journal.stopped_by
     rebooted = seen.rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)
     if isinstance(outcome, Stopped) and by is not None:

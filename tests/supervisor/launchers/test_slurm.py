@@ -371,6 +371,32 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     assert (launcher.look(job).stage, launcher.is_free(job.dir)) == ("gone", True)
 
 
+async def test_what_is_killed_while_no_controller_comes_back_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster may be gone for good: not before its trainer is silent, too, and not where the controller answered."""
+    answers = Answers(monkeypatch)
+    launcher, job = await one_that_runs(answers, tmp_path)
+    files = job.dir.attempt(1)
+    files.identity.touch()
+    files.alive.write_text("1", encoding="ascii")
+    answers.squeue = unreachable
+    monkeypatch.setattr(engine, "GIVEN_UP_S", 0.0)
+    launcher.kill(job)
+    with pytest.raises(SlurmError):
+        await launcher.refresh([job])
+    assert launcher.look(job).stage == "running", "its trainer was heard of just now"
+    monkeypatch.setattr(engine, "SILENT_S", 0.0)
+    seen = launcher.look(job)
+    assert (seen.stage, seen.unsure, launcher.is_free(job.dir)) == ("gone", True, True)
+    assert seen.why.startswith("Slurm did not answer")
+    answers.squeue = lambda _: listed(
+        entry(7, "RUNNING", name=f"{job.dir.id}.1", current_working_directory=str(job.dir.path), nodes="n1")
+    )
+    await launcher.refresh([job])
+    assert launcher.look(job).stage == "running"
+
+
 async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would start it again: it says for what it waits and is submitted once Slurm answers; a launch is told."""
     monkeypatch.setattr(slurm, "POLL_S", 0.0)
