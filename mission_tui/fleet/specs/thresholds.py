@@ -74,7 +74,7 @@ class PolicyFrozenLimits(RuleLimits, frozen=True, kw_only=True):
     u: AboveZero = 0.02
     idle_u: AboveZero = 0.1
     updates: Count = 20
-    critical_kl: AboveZero = 1e-5
+    critical_kl: AboveZero = 1e-6
     critical_updates: Count = 10
     best_share: Share = 0.9
     least_rate_share: Share = 0.05

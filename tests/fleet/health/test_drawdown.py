@@ -104,6 +104,17 @@ def test_what_half_of_the_time_was_spent_on_is_lost() -> None:
     assert watch(Drawdown, costs([-2.0 - 0.5 * n for n in range(100)], 20.0, 0.0), short).incidents == []
 
 
+def test_what_is_left_of_one_success_is_no_peak_to_fall_from() -> None:
+    """A smoothed return of a hundredth comes down to a millionth of it, and on, while values miss by chance."""
+    values = [0.0116, *[0.01] * 5, *[0.0] * 144]
+    calm = {"train/value_loss": 1e-12, "train/explained_variance": 0.1}
+    surprised = {"train/value_loss": 1e-6, "train/explained_variance": -20.0}
+    lines = [
+        replace(it, metrics={**it.metrics, **(surprised if 60 < it.update <= 90 else calm)}) for it in rows(values)
+    ]
+    assert watch(Drawdown, lines, Settings(total_timesteps=150_000, rollout=1000)).incidents == []
+
+
 def test_gains_that_noise_could_make_do_not_count() -> None:
     """Noise of 30 on a gain of 100 is less than 8 sigmas: losing it says nothing."""
     values = noisy([*RISE, *[0.0] * 100], 30.0)

@@ -89,6 +89,24 @@ def test_before_the_first_reward_there_is_nothing_to_explain() -> None:
     assert judged(ExplainedVariance, at_once, LONG).changes == []
 
 
+def test_a_reward_that_was_met_by_chance_is_nothing_to_explain() -> None:
+    """One success in the first updates, none for long, and then it is learned: values are not held against updates
+    whose targets hardly vary, neither then nor once there is a reward. Where targets vary as ever they are.
+    """
+
+    def looking(loss: float) -> Round:
+        met = [(-3.0, 0.02, 0.01)] * 5 + [(-0.5, loss, 0.0)] * 115
+        found = [(-0.5 + 0.1 * n, 0.05, 0.05 * n) for n in range(15)] + [(0.9, 0.01, 0.9)] * 30
+        lines = [
+            row(n, {"explained_variance": value, "value_loss": error, "ret": ret})
+            for n, (value, error, ret) in enumerate([*met, *found], start=1)
+        ]
+        return judged(ExplainedVariance, lines, replace(LONG, total_timesteps=200 * 1024))
+
+    assert looking(1e-8).changes == []
+    assert [severity for _, severity in looking(0.02).changes][:1] == ["warning"]
+
+
 def test_noise_alone_needs_no_explanation() -> None:
     """A return that has not moved beyond its noise, and values that are no better than a constant, nor worse."""
     chance = [dice.gauss(0.0, 0.02) for _ in range(300)]

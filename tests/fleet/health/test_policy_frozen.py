@@ -37,8 +37,18 @@ def test_a_kl_of_nothing_is_critical_after_ten_updates() -> None:
     """Wherever the return stands: a policy that still learns is never that still."""
     seen = then(DEAD, ret=40.0)
     assert seen.changes == [(50, "critical")]
-    assert seen.words[0].sentence.startswith("the policy is frozen: KL < 1e-05 and nothing clipped in 10 updates")
-    assert seen.words[0].threshold == 1e-5
+    assert seen.words[0].sentence.startswith("the policy is frozen: KL < 1e-06 and nothing clipped in 10 updates")
+    assert seen.words[0].threshold == 1e-6
+
+
+def test_a_policy_that_learns_in_tiny_steps_does_not_stand_still() -> None:
+    """At a rate of 0.00007 a KL of 0.000006 is a step: returns rose from 3 to 11 by such steps. It hardly moves, and
+    that is a warning once the return is flat below its best.
+    """
+    tiny = {"approx_kl": 6e-6, "clip_fraction": 0.0}
+    slow = [row(n, {**tiny, "ret": 3.0 + 0.05 * n}) for n in range(1, 161)]
+    assert [severity for _, severity in judged(PolicyFrozen, slow, SHORT).changes] == ["info"]
+    assert [severity for _, severity in then(tiny, ret=20.0).changes] == ["info", "warning"]
 
 
 def test_a_learning_policy_is_no_finding() -> None:

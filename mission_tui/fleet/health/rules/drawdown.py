@@ -50,6 +50,8 @@ replaced while it lasts, so that no single disaster makes it.
 
 TIME_LOST, LEAST_LOST, TIMES_SPREAD = 0.5, 0.2, 4.0
 """Of the updates up to where it fell from, of the gain, and of what the 16 returns before that lie apart."""
+LEAST_SHARE = 1e-2
+"""Of the peak: a smoothed return that once was a little above nothing comes down to nothing for ever."""
 LATELY, AT_ONCE, LEVELS = 8, 32, 128
 SURPRISED_TIMES, SURPRISED_BY = 5.0, 0.3
 """By how much the value loss multiplies, or else the explained variance falls, from before a fall to after it. All
@@ -117,7 +119,8 @@ class Drawdown(Rule):
             calm = lost < limits.leave
             self._lost.update(over=lost > limits.warning, calm=calm)
             self._nearly_all.update(over=lost > limits.critical, calm=calm)
-            far = self._relapse.is_far(max(self._smooth, value), self._peak - self._base)
+            now, gain = max(self._smooth, value), self._peak - self._base
+            far = self._gain_is_real() and self._relapse.is_far(now, gain, self._peak)
             self._relapsed.update(over=far, calm=lost < limits.leave)
         return self.severity
 
@@ -246,10 +249,11 @@ class _Relapse:
         """The update at which the smoothed return was first that high."""
         return self._updates[min(bisect_left(self._levels, level), len(self._updates) - 1)]
 
-    def is_far(self, now: float, gain: float) -> bool:
-        """Whether so much is undone that neither chance nor an ordinary dip does it."""
+    def is_far(self, now: float, gain: float, peak: float) -> bool:
+        """Whether so much of what was gained up to `peak` is undone that neither chance nor an ordinary dip does it."""
         before = self.before
-        if not before.level - now > max(LEAST_LOST * gain, TIMES_SPREAD * before.spread):
+        least = max(LEAST_LOST * gain, TIMES_SPREAD * before.spread, LEAST_SHARE * abs(peak))
+        if not before.level - now > least:
             return False
         if not before.update - self.first_at(now) > TIME_LOST * before.update:
             return False

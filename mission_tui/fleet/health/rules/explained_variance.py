@@ -10,7 +10,8 @@ digit is one anyway, because chance alone moves it further: such values are the 
 that nothing teaches, or that looks no step ahead, is told of long before the warm-up is over (`critic`), as information
 while a run holds near its best what it has really gained, unless all targets are the same: of those no policy can learn
 anything, and what the return does is chance. Where every return was the same so far, as before the first
-reward, even values far worse than a constant mean nothing while their loss comes down.
+reward, even values far worse than a constant mean nothing while their loss comes down; where a reward was met once or
+twice by chance, those of an update that met none mean nothing.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ TINY_SHARE, SMALL_ERROR = 0.1, 0.05
 normalised ones miss by about 1 where they explain nothing.
 """
 VALUE_COEF = 1.0
+HARDLY_VARIES = 1e-5
+"""Of the widest variance of targets so far, below which an update met no reward where hardly any was met before."""
 
 
 class ExplainedVariance(Rule):
@@ -76,6 +79,7 @@ class ExplainedVariance(Rule):
         self._on = False
         self._best, self._good_until = -math.inf, 0
         self._first_losses: list[float] = []
+        self._widest, self._met_none = 0.0, 0
         self._varied: bool | None = None
         self._nans = 0
         self._return: float | None = None
@@ -162,6 +166,15 @@ class ExplainedVariance(Rule):
             return
         if self.context.returns.known and self.context.returns.span == 0.0 and self._learns(row):
             return
+        if self._met_nothing(row, value):
+            self._met_none += 1
+            if self._met_none == limits.critical_updates:
+                # What values were worth before is nothing to hold against them once there is a reward again.
+                self._values.clear()
+                self._poor = Hysteresis(limits.needed, limits.window)
+                self._harmful = Hysteresis(1, limits.critical_updates)
+            return
+        self._met_none = 0
         self._values.append(value)
         if self._varied is None:
             # Of a training that has gone on for long, units may be saturated.
@@ -173,6 +186,15 @@ class ExplainedVariance(Rule):
         self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:
             self._harmful.update(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
+
+    def _met_nothing(self, row: Row, value: float) -> bool:
+        """Whether targets hardly vary while a reward is still looked for: nothing was learned that could be lost."""
+        variance = row.metrics.get("train/value_loss", math.nan) / (1.0 - value) if value < 1.0 else math.nan
+        if not math.isfinite(variance):
+            return False
+        self._widest = max(self._widest, variance)
+        looks = self._best < ONCE_GOOD and not self._success.gained
+        return looks and variance < HARDLY_VARIES * self._widest
 
     def _learns(self, row: Row) -> bool:
         """Whether the value loss is well below where it began: a small network is there within an update or two."""
