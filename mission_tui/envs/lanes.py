@@ -163,6 +163,18 @@ class Lanes:
         return info
 
 
+class _StepPast:
+    """The step of the environment behind some wrappers, whatever that is by now; copied with them it is the copy's."""
+
+    __slots__ = ("_behind",)
+
+    def __init__(self, behind: Env) -> None:
+        self._behind = behind
+
+    def __call__(self, action: Any) -> Any:
+        return self._behind.step(action)
+
+
 def skip_finished_checks(env: Env) -> bool:
     """Let steps go past those of Gymnasium's own wrappers in `env` that have nothing left to check; whether all have.
 
@@ -175,7 +187,7 @@ def skip_finished_checks(env: Env) -> bool:
         while isinstance(behind, OrderEnforcing | PassiveEnvChecker) and _only_hands_on(behind):
             behind = behind.env
         if behind is not env:
-            env.step = behind.step  # type: ignore[method-assign]
+            env.step = _StepPast(behind)  # type: ignore[method-assign]
         elif isinstance(env, OrderEnforcing | PassiveEnvChecker):
             finished = False
         env = env.env

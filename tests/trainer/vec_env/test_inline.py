@@ -111,10 +111,29 @@ def test_a_step_leaves_out_wrappers_that_have_nothing_left_to_check(monkeypatch:
     assert vec.get_attr("steps") == [sum(lengths)]
 
 
+def test_a_step_that_is_replaced_later_counts_and_a_copy_steps_itself() -> None:
+    """Code that puts another method into an environment which has long been stepped is obeyed; a deep copy for a look
+    ahead leaves the original where it is.
+    """
+    vec = inline("CartPole-v1")
+    vec.seed(1)
+    vec.reset()
+    _play(vec)
+    env: Any = vec.envs[0]
+    before = np.array(env.unwrapped.state)
+    copy = deepcopy(env)
+    copy.step(np.int64(1))
+    np.testing.assert_array_equal(env.unwrapped.state, before)
+    assert not np.array_equal(copy.unwrapped.state, before)
+    plain = env.unwrapped.step
+    env.unwrapped.step = lambda action: (lambda said: (said[0], 7.0, *said[2:]))(plain(action))
+    assert vec.step(np.ones(LANES, dtype=np.int64))[1][0] == 7.0
+
+
 def _play(vec: InlineVecEnv) -> int:
     """The length of an episode that goes one way."""
     steps = 1
-    while not vec.step(np.ones(1, dtype=np.int64))[2][0]:
+    while not vec.step(np.ones(vec.num_envs, dtype=np.int64))[2][0]:
         steps += 1
     return steps
 
