@@ -45,12 +45,16 @@ from benchmarks.health.tasks import (
     CLIFF,
     CORRIDOR,
     CRANE,
+    DELIVERING,
+    DISPATCHING,
     DOCKING,
     DOSING,
     DOUBLE_PENDULUM,
+    ECHOING,
     FLOORS,
     FORAGING,
     FROZEN_LAKE,
+    GRADING,
     GRAZING,
     HALF_CHEETAH,
     HARBOUR_MISSION,
@@ -85,12 +89,14 @@ from benchmarks.health.tasks import (
     QUEUE,
     REACHER,
     REACHING,
+    ROLLING,
     SCHEDULING,
     SEALED_MISSION,
     SIGHTLESS,
     SLIPPERY,
     SPELLING,
     SWIMMER,
+    SWITCHING,
     TAXI,
     TRACKING,
     WALKER,
@@ -203,6 +209,7 @@ TWINS = (
             FORAGING,
         )
     ),
+    *(Construction("healthy", task) for task in (GRADING, DELIVERING, ROLLING, DISPATCHING, SWITCHING, ECHOING)),
 )
 
 _VARIANTS = (
@@ -812,6 +819,77 @@ def _eighth_troubles() -> Iterator[Construction]:
 
 _OF_THE_EIGHTH = (*_eighth_settings(), *_or_for_long(_eighth_troubles()))
 
+_NINTH = (GRADING, DELIVERING, ROLLING, DISPATCHING, SWITCHING, ECHOING)
+
+
+def _ninth_settings() -> Iterator[Construction]:
+    """Benign, three or four a task; what is learned at a small rate is annealed from one of that size. Left out is what
+    would change nothing: a limit of KL, or a wide clip range, where no update comes near it.
+    """
+    annealed = (ROLLING, DISPATCHING, SWITCHING, ECHOING)
+    yield from (Construction("annealed", task, ppo=_DECAY, few=1) for task in annealed)
+    for task, rate in ((GRADING, 6e-5), (DELIVERING, 1.5e-4)):
+        decay = {**_DECAY, "learning_rate": Schedule(start=rate, end=0.0)}
+        yield Construction("annealed", task, ppo=decay, few=1)
+    yield from (Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1) for task in (ROLLING, SWITCHING))
+    yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in (DELIVERING, ECHOING))
+    yield Construction("sde", ROLLING, ppo=_GSDE, few=1)
+    for task in (GRADING, DELIVERING, DISPATCHING, SWITCHING, ECHOING):
+        yield Construction("linear-clip", task, ppo={"clip_range": Schedule(start=0.2, end=0.0)}, few=1)
+    yield from _stock((GRADING, ROLLING, DISPATCHING, SWITCHING))
+
+
+def _ninth_troubles() -> Iterator[Construction]:
+    """Four or five a task, one seed each."""
+    for it in (
+        *_worlds_turn("reward-sign", (GRADING, SWITCHING), tamper.rewards_times(-1.0), few=1, rules=LOST),
+        *_worlds_turn(
+            "reward-gone", (DELIVERING, ECHOING), tamper.rewards_times(0.0), few=1, rules=(*LOST, "policy-frozen")
+        ),
+        *_worlds_turn("liars", (DISPATCHING, SWITCHING), tamper.liars, few=1, rules=LOST),
+    ):
+        yield replace(it, harm=(*it.harm, paid_less))
+    yield from _worlds_turn(
+        "reward-clipped",
+        (DISPATCHING,),
+        tamper.clips_rewards,
+        few=1,
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+    )
+    yield from _worlds_turn("late-actions", (ROLLING, ECHOING), tamper.acts_late(3), few=1, rules=WORLD)
+    yield from _worlds_turn("norm-lost", (ROLLING,), tamper.loses_its_normalizer, few=1, rules=WORLD)
+    yield from _worlds_turn("swapped", (GRADING, DELIVERING), tamper.swaps_actions, few=1, rules=WORLD)
+    yield from _worlds_turn("half-blind", (GRADING, DISPATCHING), tamper.hides_observations, few=1, rules=WORLD)
+    yield from _worlds_turn("obs-30", (DISPATCHING, ECHOING), tamper.observations_times(30.0), few=1, rules=WORLD)
+    frozen = (GRADING, DELIVERING, ROLLING)
+    yield from _worlds_turn("lr-0", frozen, tamper.set_ppo(0.0), few=1, onset=10, rules=("policy-frozen",))
+    yield from _worlds_turn("lr-100", (DISPATCHING, ROLLING), tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn("lr-300", (SWITCHING, ECHOING), tamper.set_ppo(300.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn(
+        "minibatch-4",
+        (ECHOING,),
+        tamper.set_ppo(10.0, batch_size=4),
+        few=1,
+        rules=_TOO_LARGE,
+        updates=105,
+        note="learning rate x 10 at the same time",
+    )
+    yield from _worlds_turn("ent-1", (ROLLING, SWITCHING), tamper.set_ppo(ent_coef=1.0), few=1, rules=BONUS)
+    yield from _settings("gamma-0", (DELIVERING,), MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", (DELIVERING,), VALUES, few=1, vf_coef=0.0)
+    yield from _settings(
+        "ent-zero",
+        (SWITCHING,),
+        ("entropy-collapse", "policy-frozen"),
+        few=1,
+        ent_coef=0.0,
+        learning_rate=5e-2,
+    )
+
+
+_OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -834,4 +912,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_GYMNASIUM,
     *_OF_THE_SEVENTH,
     *_OF_THE_EIGHTH,
+    *_OF_THE_NINTH,
 )

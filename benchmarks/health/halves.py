@@ -109,6 +109,12 @@ TASKS: Mapping[str, tuple[Half, str]] = {
         "learned slowly, at a small rate; moved here once false criticals of it had led to a change",
     ),
     "foraging": ("scoring", "little of the world is seen"),
+    "grading": ("scoring", "learned slowly, at a rate of 0.00003, to the end of the budget"),
+    "delivering": ("scoring", "one reward, seldom met at first"),
+    "rolling": ("scoring", "two continuous actions, everything normalised"),
+    "dispatching": ("scoring", "costs of thousands, nothing normalised"),
+    "switching": ("scoring", "solved to its ceiling within a tenth of the budget"),
+    "echoing": ("scoring", "two discrete heads, and what counts is no longer shown"),
 }
 """Half and reason by the name of the task."""
 
@@ -141,6 +147,12 @@ THREE_LABELS = (
     "mining",
     "spelling",
     "foraging",
+    "grading",
+    "delivering",
+    "rolling",
+    "dispatching",
+    "switching",
+    "echoing",
 )
 """Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
 
@@ -150,7 +162,7 @@ to it, or something that people do and that is known to be benign. It is *unclea
 harm is seen: then it counts for nothing from there on, and is listed on the page with what was said of it.
 """
 
-FRESH = THREE_LABELS
+FRESH = ("grading", "delivering", "rolling", "dispatching", "switching", "echoing")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule of that time.
 """

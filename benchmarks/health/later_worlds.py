@@ -1,7 +1,9 @@
 """Small environments that were written last: plateaus between floors, rare finds, a crane on a short track, a target
 that shrinks and drifts while it is shot at, a catalogue of 64 things, a ball that is seen as an image; then workers and
 queues, a pole without speeds, parts that are paid for at the end, a craft on two rotors, a herd with long episodes, ore
-at large prices, a word that is learned slowly, a wood of which little is seen. Importing this module registers them.
+at large prices, a word that is learned slowly, a wood of which little is seen; then fruits that are graded at a small
+rate, a parcel that is paid for when it arrives, a ball on a plate, a power plant with large costs, signals that are
+soon known, and what was shown before. Importing this module registers them.
 
 As in `worlds`, an outcome says how an episode went where a tampered reward would hide it.
 """
@@ -23,16 +25,22 @@ __all__ = [
     "Assembly",
     "Catalogue",
     "Crane",
+    "Delivering",
+    "Dispatching",
+    "Echoing",
     "Floors",
     "Foraging",
+    "Grading",
     "Grazing",
     "Hovering",
     "Mining",
     "Pixels",
     "Prospecting",
+    "Rolling",
     "Scheduling",
     "Sightless",
     "Spelling",
+    "Switching",
 ]
 
 
@@ -491,20 +499,223 @@ class Foraging(gymnasium.Env[Observation, np.int64]):
         return self._wood[:, around][:, :, beside].reshape(-1)
 
 
+class Grading(gymnasium.Env[Observation, np.int64]):
+    """Grade twenty fruits by six measurements into one of five classes: the right one pays 1, the one beside it 0.3."""
+
+    FRUITS, CLASSES = 20, 5
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        self.action_space = spaces.Discrete(self.CLASSES)
+        self._weights = np.random.default_rng(17).normal(size=6) / np.sqrt(6.0)
+        self._fruit, self._seen, self._right = np.zeros(6), 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._seen = self._right = 0
+        self._fruit = self.np_random.normal(size=6)
+        return self._fruit.astype(np.float32), {}
+
+    def step(self, action: np.int64) -> Step:
+        grade = int(np.searchsorted([-0.8, -0.25, 0.25, 0.8], float(self._weights @ self._fruit)))
+        off = abs(int(action) - grade)
+        self._right += off == 0
+        self._seen += 1
+        self._fruit = self.np_random.normal(size=6)
+        over = self._seen >= self.FRUITS
+        ended = {"outcome": "hit" if 2 * self._right >= self.FRUITS else "miss"} if over else {}
+        return self._fruit.astype(np.float32), (1.0, 0.3)[off] if off < 2 else 0.0, False, over, ended
+
+
+class Delivering(gymnasium.Env[Observation, np.int64]):
+    """Fetch a parcel from one corner of 5 x 5 squares and bring it to the opposite one, within 40 steps: only then is
+    something paid.
+    """
+
+    SIDE, LIMIT = 5, 40
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (2 * self.SIDE + 1,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._row = self._column = self._steps = 0
+        self._carries = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._row, self._column = self.SIDE - 1, 0
+        self._steps, self._carries = 0, False
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[int(action)]
+        self._row = min(self.SIDE - 1, max(0, self._row + down))
+        self._column = min(self.SIDE - 1, max(0, self._column + right))
+        self._carries = self._carries or (self._row, self._column) == (0, 0)
+        self._steps += 1
+        there = self._carries and (self._row, self._column) == (self.SIDE - 1, self.SIDE - 1)
+        late = self._steps >= self.LIMIT
+        ended = {"outcome": "hit" if there else "miss"} if there or late else {}
+        return self._observation(), float(there), there, late and not there, ended
+
+    def _observation(self) -> Observation:
+        place = [one_hot(self.SIDE)[self._row], one_hot(self.SIDE)[self._column]]
+        return np.concatenate([*place, np.array([self._carries], dtype=np.float32)])
+
+
+class Rolling(gymnasium.Env[Observation, Any]):
+    """Roll a ball on a plate that is tilted two ways to a mark and keep it there, 60 steps; it stops at the rim."""
+
+    STEPS = 60
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (8,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self._ball, self._speed, self._tilt, self._mark = (np.zeros(2) for _ in range(4))
+        self._steps = self._near = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._ball, self._mark = self.np_random.uniform(-0.8, 0.8, size=(2, 2))
+        self._speed, self._tilt = np.zeros(2), np.zeros(2)
+        self._steps = self._near = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        wanted = np.clip(np.asarray(action, dtype=float).reshape(2), -1.0, 1.0)
+        self._tilt += 0.5 * (wanted - self._tilt)
+        self._speed = 0.95 * self._speed + 0.1 * self._tilt + self.np_random.normal(size=2) * 0.01
+        self._ball = self._ball + 0.1 * self._speed
+        self._speed[np.abs(self._ball) > 1.0] = 0.0
+        self._ball = np.clip(self._ball, -1.0, 1.0)
+        miss = float(np.linalg.norm(self._ball - self._mark))
+        self._steps += 1
+        self._near += miss < 0.25
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if 2 * self._near > self.STEPS else "miss"} if over else {}
+        return self._observation(), -miss, False, over, ended
+
+    def _observation(self) -> Observation:
+        return np.concatenate([self._ball, self._speed, self._tilt, self._mark - self._ball]).astype(np.float32)
+
+
+class Dispatching(gymnasium.Env[Observation, np.int64]):
+    """Run a power plant for 48 hours at one of five levels: fuel costs tens, demand that is not met costs
+    hundreds, and a change of level is paid for too.
+    """
+
+    HOURS, GOOD = 48, -3_000.0
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.Discrete(5)
+        self._demand = self._paid = 0.0
+        self._level = self._hour = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._paid, self._level, self._hour = 0.0, 2, 0
+        self._demand = 2.0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        usual = 2.0 + 1.5 * np.sin(2.0 * np.pi * self._hour / 24.0)
+        self._demand += 0.5 * (usual - self._demand) + float(self.np_random.normal()) * 0.3
+        level = int(action)
+        unmet = max(0.0, self._demand - level)
+        cost = 15.0 * level + 150.0 * unmet + 5.0 * abs(level - self._level)
+        self._level = level
+        self._paid -= cost
+        self._hour += 1
+        over = self._hour >= self.HOURS
+        ended = {"outcome": "hit" if self._paid > self.GOOD else "miss"} if over else {}
+        return self._observation(), -cost, False, over, ended
+
+    def _observation(self) -> Observation:
+        angle = 2.0 * np.pi * self._hour / 24.0
+        return np.array([np.sin(angle), np.cos(angle), self._demand - 2.0, self._level - 2.0], dtype=np.float32)
+
+
+class Switching(gymnasium.Env[Observation, np.int64]):
+    """Send each of ten trains to the one of three tracks that its signal names: all that can be had is 10."""
+
+    TRAINS = 10
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._signal = self._seen = self._right = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._seen = self._right = 0
+        return self._next(), {}
+
+    def step(self, action: np.int64) -> Step:
+        right = int(action) == (2, 0, 1, 0)[self._signal]
+        self._right += right
+        self._seen += 1
+        over = self._seen >= self.TRAINS
+        ended = {"outcome": "hit" if 10 * self._right >= 9 * self.TRAINS else "miss"} if over else {}
+        return self._next(), float(right), over, False, ended
+
+    def _next(self) -> Observation:
+        self._signal = int(self.np_random.integers(4))
+        return one_hot(4)[self._signal]
+
+
+class Echoing(gymnasium.Env[Observation, Any]):
+    """A tone of three and a colour of three are shown, 30 times: wanted is the tone of two steps before, and the colour
+    of the step before moved on by as many as that tone, each right one for a half.
+    """
+
+    STEPS = 30
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (6,), np.float32)
+        self.action_space = spaces.MultiDiscrete([3, 3])
+        self._shown: list[Any] = []
+        self._right = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._shown, self._right = [self.np_random.integers(3, size=2) for _ in range(3)], 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        tone, colour = np.asarray(action).reshape(2)
+        wanted = int(self._shown[-3][0]), int(self._shown[-3][0] + self._shown[-2][1]) % 3
+        right = int(tone == wanted[0]) + int(colour == wanted[1])
+        self._right += right
+        self._shown.append(self.np_random.integers(3, size=2))
+        over = len(self._shown) >= self.STEPS + 3
+        ended = {"outcome": "hit" if 4 * self._right > 6 * self.STEPS else "miss"} if over else {}
+        return self._observation(), right / 2.0, False, over, ended
+
+    def _observation(self) -> Observation:
+        tone, colour = self._shown[-1]
+        return np.concatenate([one_hot(3)[tone], one_hot(3)[colour]])
+
+
 for _world in (
     Archery,
     Assembly,
     Catalogue,
     Crane,
+    Delivering,
+    Dispatching,
+    Echoing,
     Floors,
     Foraging,
+    Grading,
     Grazing,
     Hovering,
     Mining,
     Pixels,
     Prospecting,
+    Rolling,
     Scheduling,
     Spelling,
+    Switching,
 ):
     gymnasium.register(f"{_world.__name__}-v0", entry_point=f"{__name__}:{_world.__name__}")
 gymnasium.register("Sightless-v0", entry_point=f"{__name__}:Sightless", max_episode_steps=200)

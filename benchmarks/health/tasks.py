@@ -33,12 +33,16 @@ __all__ = [
     "CLIFF",
     "CORRIDOR",
     "CRANE",
+    "DELIVERING",
+    "DISPATCHING",
     "DOCKING",
     "DOSING",
     "DOUBLE_PENDULUM",
+    "ECHOING",
     "FLOORS",
     "FORAGING",
     "FROZEN_LAKE",
+    "GRADING",
     "GRAZING",
     "HALF_CHEETAH",
     "HARBOUR_MISSION",
@@ -73,12 +77,14 @@ __all__ = [
     "QUEUE",
     "REACHER",
     "REACHING",
+    "ROLLING",
     "SCHEDULING",
     "SEALED_MISSION",
     "SIGHTLESS",
     "SLIPPERY",
     "SPELLING",
     "SWIMMER",
+    "SWITCHING",
     "TAXI",
     "TRACKING",
     "WALKER",
@@ -567,5 +573,41 @@ FORAGING = Task(
     "foraging",
     EnvSpec(id=f"{LATER}:Foraging-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+GRADING = Task(
+    "grading",
+    EnvSpec(id=f"{LATER}:Grading-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=3e-5, gamma=0.9),
+    _hits,
+)
+DELIVERING = Task(
+    "delivering",
+    EnvSpec(id=f"{LATER}:Delivering-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1.5e-4, ent_coef=0.02),
+    _hits,
+)
+ROLLING = Task(
+    "rolling",
+    EnvSpec(id=f"{LATER}:Rolling-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=6, learning_rate=8e-4, gamma=0.95),
+    _hits,
+)
+DISPATCHING = Task(
+    "dispatching",
+    EnvSpec(id=f"{LATER}:Dispatching-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=48, batch_size=192, n_epochs=4, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+SWITCHING = Task(
+    "switching",
+    EnvSpec(id=f"{LATER}:Switching-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=5, learning_rate=2e-3, gamma=0.95),
+    _hits,
+)
+ECHOING = Task(
+    "echoing",
+    EnvSpec(id=f"{LATER}:Echoing-v0", n_envs=16, vec="inline", frame_stack=4),
+    PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=5e-4, gamma=0.9),
     _hits,
 )
