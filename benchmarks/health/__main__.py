@@ -198,25 +198,25 @@ are not counted. That list was fixed before it was counted, and has nothing in i
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
 ONCE = """The fresh tasks were planned on 28 November 2026, and what is done to their runs, the tests of harm and the
-labels were fixed and committed before any of them was recorded. They are Gymnasium's FrozenLake with 64 squares,
-CartPole without its speeds behind a frame stack, and seven small worlds: three workers and their queues, parts that are
-paid for at the end of an episode alone, a craft on two rotors, a herd with episodes of 600 steps, a mine that pays
-thousands, a word that is learned slowly, a wood of which little is seen. A run has one of three labels:
+labels were fixed and committed before any of them was recorded. They are six small worlds: `grading`, fruits that are
+graded at a learning rate of 0.00003, with returns that rise to the end of the budget; `delivering`, a parcel that is
+paid for when it arrives, which at first it seldom does; `rolling`, a ball on a plate with two continuous actions,
+everything normalised; `dispatching`, a power plant whose raw costs come to thousands; `switching`, signals that are
+known within a tenth of the budget; `echoing`, two discrete heads that answer to what was shown before. A run has one of
+three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
   row, by the measure that is taken of scores. A harm that passes counts while it lasts.
 - *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
-  `wide-clip`, `linear-clip`, `sde`, `stock`.
+  `wide-clip`, `linear-clip`, `sde`, `stock`. That a limit of KL or a wide clip range would change nothing at a small
+  learning rate was seen beforehand: there they are left out, so that no run counts twice.
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time. Of 141 planned runs 129 were recorded, in an order
-that spreads over the kinds what was cut off for want of time: 24 to which nothing was done, 31 with benign settings, 74
-to which something harmful was done. All six false criticals of runs left alone stand in two tasks. `spelling` with its
-own learning rate, 0.00007, is called frozen from update 10 to its end, while its episodes get shorter from 83 steps to
-12. In `large-lake` one healthy seed meets no reward for 75 updates and then learns it all; with the annealed rate none
-is ever met, and what is said of that run is so, but it is labelled as was planned."""
+They were judged once, after the last change of a rule of that time. All 67 planned runs were recorded: 18 to which
+nothing was done, 20 with benign settings, 29 to which something harmful was done. Worlds and settings were tried out
+with other seeds, of which only the returns were looked at."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -325,7 +325,7 @@ Since then `ent-coef` speaks of PPO's entropy bonus, and `clip-fraction`, `polic
 changed, by some fifty trainings on eight small worlds of their own that are in neither half. Of the tuning half no run
 came out otherwise. Before it was scored, `ent-coef` joined the rules that name the trouble of `ent-1` rightly.
 
-An eighth time, which is what stands here: nearly all that was called false was of runs to which something harmful was
+An eighth time: nearly all that was called false was of runs to which something harmful was
 done and whose fixed test found no harm, so that the score said little of what a user sees. For new tasks there are
 three labels since, and what is paid is looked at too; the labels of the older runs stay as they were. The six tasks of
 the seventh time, scored last before the rules were changed again, stood at 32 of 33 sick runs found (25 in foreign
@@ -335,8 +335,16 @@ done; they still score, with the whole half.
 Meanwhile four things were changed by the tuning half and by worlds that are in neither half, by somebody who had not
 seen the new tasks: `value-loss` says nothing of a loss that is next to nothing, a gamma of 0 is named where all targets
 are alike, rollouts of a few transitions are named as a cause, and `drawdown` warns of a fifth of a gain that is lost at
-once. Then all was scored, the new tasks for the first time. Three of its goals that were met on other tasks are missed
-on these: the nine tasks have a slow learner and a reward that is seldom met, which the older ones hardly had."""
+once. Then all was scored, the new tasks for the first time. Three of its goals that were met on other tasks were missed
+on these: the nine tasks have a slow learner and a reward that is seldom met, which the older ones hardly had. While
+rules were changed before that scoring, this page had been read whole once, with its lists of false and missed runs of
+the seventh time; no limit was taken from it.
+
+A ninth time, which is what stands here: as ours the nine tasks of the eighth came out at 0.509 false warnings and 0.849
+false criticals per 1,000 updates, with 0.90 of the sick runs found, and all false ones of runs left alone stood in
+`spelling` and `large-lake`, which are tuning tasks since; the other seven still score, with the whole half. Rules were
+changed because of those two, and `grading` and `delivering` are of their kind, beside four of other kinds: all six were
+planned and recorded meanwhile by somebody who saw none of these changes."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
