@@ -122,6 +122,7 @@ async def through_command(stage: Stage, text: Text, seen: Seen) -> None:
     await stage.press("enter")
     seen("a command")
     await _until(lambda: isinstance(stage.screen, OutputScreen) and bool(stage.screen._text))
+    assert getattr(stage.screen, "_text", ""), "the command says nothing"
     await stage.pilot.pause()
     seen("what a command says")
     await home(stage)
