@@ -46,7 +46,7 @@ class Event:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # one is what was made once, and known by that
 class Case:
     """One run. `sick_from` is None where the whole run is healthy; `rules` are the right answers for a sick one.
 

@@ -132,6 +132,7 @@ def only_states(case: Case, incident: Incident) -> bool:
     return case.onset is not None and incident.rule in STATED.get(case.kind, ()) and incident.first >= case.onset
 
 
+@cache
 def healthy_updates(case: Case) -> int:
     """Updates in which nothing was wrong: all of a healthy run, a sick one's before the onset and after what passed,
     and an unclear one's before something was done to it.
