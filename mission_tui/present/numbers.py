@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from mission_tui.fleet.events.metrics import Metric, number
 from mission_tui.fleet.specs.sizes import replay_size
 from mission_tui.fleet.statistics import Quartiles
-from mission_tui.fleet.statistics.intervals import LEAST_VALUES
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 
@@ -128,6 +127,9 @@ def spread_words(mean: str, std: str, episodes: object) -> str:
 
 def no_interval_words(episodes: int) -> str:
     """Why so many episodes have no interval of their mean."""
+    # Only once it is asked: the first picture loads this module, and needs no statistics.
+    from mission_tui.fleet.statistics.intervals import LEAST_VALUES
+
     if episodes < LEAST_VALUES:
         return f"no interval: that needs {LEAST_VALUES} episodes"
     return f"no interval: all {episodes} episodes came to the same, so nothing is known of how others would scatter"
