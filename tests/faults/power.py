@@ -16,7 +16,7 @@ __all__ = ["TRACED", "Disk", "calls"]
 
 TRACED = (
     "openat", "write", "writev", "sendfile", "fsync", "fdatasync", "ftruncate", "rename", "renameat", "renameat2",
-    "mkdir", "unlink", "unlinkat", "rmdir",
+    "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir",
 )  # fmt: skip
 CALL = re.compile(r"^(\w+)\((.*)\) += (\d+)(?:<.*>)?$")
 ARGUMENT = re.compile(r'(?:AT_FDCWD|\d+)<([^>]*)>|"([^"]*)"|([^,\s"<>]+)')
@@ -61,6 +61,8 @@ class Disk:
                 self._make(self._path(arguments), is_folder=False)
             case "mkdir":
                 self._make(arguments[0], is_folder=True)
+            case "mkdirat":
+                self._make(self._path(arguments), is_folder=True)
             case "write" if arguments[0] in self.now:
                 self.now[arguments[0]].written += arguments[1].encode("latin-1")[:count]
             case "sendfile" if arguments[0] in self.now:

@@ -20,7 +20,8 @@ def places(*scenes: str) -> list[int]:
         index
         for index, (scene, syscall) in enumerate(crash_points.PLACES)
         if scene in scenes
-        and syscall in ("write", "fsync", "fdatasync", "rename", "renameat", "renameat2", "mkdir", "unlinkat")
+        and syscall
+        in ("write", "fsync", "fdatasync", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "unlinkat")
     ]
 
 

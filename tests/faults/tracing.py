@@ -21,8 +21,8 @@ from tests.faults.scenes import SCENES, SURPRISED
 __all__ = ["SYSCALLS", "Strike", "cut_off", "lacks_strace", "striking"]
 
 SYSCALLS = (
-    "write", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "openat",
-    "ftruncate", "close",
+    "write", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat",
+    "openat", "ftruncate", "close",
 )  # fmt: skip
 """What changes a file system, and what a change needs."""
 

@@ -16,9 +16,9 @@ __all__ = ["FAILURES", "PART"]
 
 ERRORS = {
     "EIO": SYSCALLS,
-    "ENOSPC": ("write", "fsync", "fdatasync", "rename", "mkdir", "openat", "close"),
+    "ENOSPC": ("write", "fsync", "fdatasync", "rename", "mkdir", "mkdirat", "openat", "close"),
     "EMFILE": ("openat",),
-    "EROFS": ("rename", "renameat", "unlink", "unlinkat", "mkdir", "openat"),
+    "EROFS": ("rename", "renameat", "unlink", "unlinkat", "mkdir", "mkdirat", "openat"),
     # Only once: Python repeats a call that was interrupted, and would for ever.
     "EINTR": ("write", "fsync", "fdatasync", "openat"),
 }
