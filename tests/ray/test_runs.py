@@ -94,7 +94,7 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab
     spec = ray_spec(gpus=1)
     keep = structs.replace(spec.keep, checkpoint=CheckpointKeep(every_steps=640, last=1000))
     (run,) = ray_lab.launch(spec=structs.replace(spec, keep=keep))
-    ray_lab.wait(run, lambda view: view.last_checkpoint is not None, 60)
+    ray_lab.wait(run, lambda view: view.last_checkpoint is not None, 120)
     ray_lab.act("kill", *holds)
     (job,) = (job for number, job in cluster.jobs().items() if number.startswith(run))
     assert cluster.place_of(job) == "two"
@@ -102,7 +102,7 @@ def test_after_a_lost_node_the_run_goes_on_and_the_orphan_writes_nothing(ray_lab
     cluster.kill_node("two")
     orphan.stands_still()
     try:
-        ray_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 120)
+        ray_lab.wait(run, lambda view: view.attempt == 2 and view.state == "running", 240)
         ray_lab.until(lambda: [row for row in starts_of(ray_lab, run) if row.attempt == 2], 60)
         orphan.comes_back()
         rows = read_all(ray_lab.dir(run).metrics, MetricRecord)[0]
