@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.trials import CASES, FAILED, row_of, tried
+from benchmarks.trials import CASES, FAILED, _cli, row_of, tried
 
 NOTHING = CASES[0]
 
@@ -27,6 +27,9 @@ def test_a_wrong_verdict_is_counted(said: list[str], met: bool) -> None:
 
 def test_a_trial_that_cannot_begin_says_its_last_words(tmp_path: Path) -> None:
     """The real verb where there is no run: no exception, its sentence."""
-    answer = tried(tmp_path, "nobody", NOTHING, 0, "4u")
+    try:
+        answer = tried(tmp_path, "nobody", NOTHING, 0, "4u")
+    finally:
+        _cli(tmp_path, "supervisor", "stop")
     assert answer["says"] == FAILED
     assert "nobody" in answer["sentence"]
