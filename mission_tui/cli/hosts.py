@@ -176,7 +176,8 @@ def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host, *, docume
     assert child.stderr is not None
     listener = threading.Thread(target=listen, args=(child.stderr,), name="ssh says", daemon=True)
     listener.start()
-    printer = threading.Thread(target=_pass_document_on, args=(child,), name="ssh prints", daemon=True)
+    listens = threading.Event()
+    printer = threading.Thread(target=_pass_document_on, args=(child, listens), name="ssh prints", daemon=True)
     if document:
         printer.start()
     try:
@@ -187,23 +188,32 @@ def _run_passing_errors_on(argv: Sequence[str], name: str, host: Host, *, docume
         listener.join(1.0)
         raise
     listener.join(1.0)
-    if document:
-        printer.join(_LONG_S)
+    silent_s = 0.0
+    while printer.is_alive() and silent_s < _LONG_S:
+        # Whoever reads ours may take as long as he likes: only what does not come is not waited for.
+        printer.join(_LONG_S / 10)
+        silent_s = silent_s + _LONG_S / 10 if listens.is_set() else 0.0
     return code, said
 
 
-def _pass_document_on(child: subprocess.Popen[bytes]) -> None:
-    """Print what it prints from the first line on that begins a document; all of it where none does."""
+def _pass_document_on(child: subprocess.Popen[bytes], listens: threading.Event) -> None:
+    """Print what it prints from the first line on that begins a document; all of it where none does. `listens` is set
+    while there is nothing to print.
+    """
     before, begun = b"", False
     assert child.stdout is not None
     try:
         with child.stdout as stream:
+            listens.set()
             while raw := stream.readline(_READ_BYTES):
+                listens.clear()
                 begun = begun or raw.startswith((b"{", b"["))
                 if begun:
                     pass_on(raw)
                 else:
                     before = (before + raw)[-_SAID_CHARACTERS:]
+                listens.set()
+            listens.clear()
         if not begun:
             pass_on(before)
     except BrokenPipeError:

@@ -313,3 +313,19 @@ def test_a_connection_that_ssh_shares_and_that_hangs_is_named(
     if hangs and "sleep" in behind:
         with pytest.raises(NoSupervisorError, match=r"gpu1 does not answer: the connection .* may be done yet"):
             cli_hosts.on_hosts(["gpu1"], ["stop", "x"], "stop")
+
+
+def test_a_document_is_printed_whole_however_slowly_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side has long ended when whoever reads ours takes the last of it, as a pager does."""
+    printed: list[bytes] = []
+
+    def slowly(raw: bytes) -> None:
+        time.sleep(0.02)
+        printed.append(raw)
+
+    monkeypatch.setattr(cli_hosts, "_LONG_S", 0.4)
+    monkeypatch.setattr(cli_hosts, "pass_on", slowly)
+    says = "print('welcome'); print('{'); [print(n) for n in range(40)]; print('}')"
+    argv = [sys.executable, "-S", "-c", says]
+    assert cli_hosts._run_passing_errors_on(argv, "gpu1", Host("gpu1", "gpu1"), document=True)[0] == 0
+    assert printed == [b"{\n", *(f"{n}\n".encode() for n in range(40)), b"}\n"]

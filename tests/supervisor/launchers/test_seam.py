@@ -15,6 +15,7 @@ from msgspec import structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.commands import never
 from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted
 from mission_tui.fleet.specs import consistency
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
@@ -28,7 +29,10 @@ from mission_tui.supervisor import clock
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
+from mission_tui.supervisor.launchers.ray import RayLauncher
+from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.lifecycle.adoption import taking_in
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of
 from mission_tui.supervisor.lifecycle.further_attempts import start_next_attempt
@@ -232,6 +236,13 @@ async def test_what_it_cannot_do_is_refused_with_another_way(field: Field) -> No
         await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
         with pytest.raises(UsageError, match="nothing can be frozen on the node of a cluster; pause it instead"):
             await freeze(supervisor.core, Act(id=1, verb="freeze", runs=(run,)))
+
+
+@pytest.mark.parametrize("launcher", [LocalLauncher, SlurmLauncher, RayLauncher])
+def test_a_view_offers_what_its_launcher_can(launcher: type[LocalLauncher | SlurmLauncher | RayLauncher]) -> None:
+    """Who only sees the view, as a screen or a command line without a supervisor, comes to the launcher's own word."""
+    view = RunView(id="r", name="r", run_dir="r", created_t=0.0, preset="p", state="running", launcher=launcher.name)
+    assert (never("freeze", view) is None) is launcher.can.freezes
 
 
 async def test_one_whose_engine_suspends_it_is_frozen_until_that_lets_it_go_on(field: Field) -> None:
