@@ -179,7 +179,7 @@ def skip_finished_checks(env: Env) -> bool:
     """Let steps go past those of Gymnasium's own wrappers in `env` that have nothing left to check; whether all have.
 
     `OrderEnforcing` asks for a first reset and `PassiveEnvChecker` looks at the first calls. From then on both hand on
-    every step as it is, which takes 3 to 6 % of a cheap one. All else (reset, render, attributes) goes through them as ever.
+    every step as it is, which takes 3 to 6 % of a cheap one. All else (reset, render, attributes) goes through them.
     """
     finished = True
     while isinstance(env, gymnasium.Wrapper):
