@@ -54,7 +54,7 @@ def complete_presets(_context: click.Context, _parameter: click.Parameter, word:
 
 def complete_settings(_context: click.Context, _parameter: click.Parameter, word: str) -> list[CompletionItem]:
     """Keys of a spec, and values where only some are possible."""
-    from mission_tui.fleet.specs.completion import complete
+    from mission_tui.fleet.specs.assignment import complete
     from mission_tui.fleet.specs.schema import TABLES
 
     found = [word[: it.start] + it.text for it in complete(word)] if word else [f"{table}." for table in TABLES]

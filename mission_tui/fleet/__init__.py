@@ -1,6 +1,6 @@
 """What is known of runs. Pure: standard library and msgspec. Each layer uses those before it, and none after it.
 
-`text`, `time_words`, `windows`, `statistics`, `ranges`, `process_limits` know no runs. `specs` are what is asked for.
+`text`, `windows`, `statistics`, `ranges`, `process_limits` know no runs. `specs` are what is asked for.
 `resume` judges going on with another spec, `launch_plan` names and counts what a launch makes. `events` are the
 facts: journaled, written by a trainer, or seen live. `strips` say who was in which phase when. `history` folds one
 run from its facts. `health`, `capacity`, `marginal_gain` and `trials` say whether it learns, what a machine can carry,

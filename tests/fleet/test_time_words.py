@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.time_words import parse_moment, parse_span_s
+from mission_tui.fleet.specs.quantity import parse_moment, parse_span_s
 
 
 def local(*parts: int, summer: int = -1) -> float:

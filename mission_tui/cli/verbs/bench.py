@@ -21,7 +21,7 @@ from mission_tui.cli.options import complete_presets, complete_settings, json_op
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error
 from mission_tui.errors import EX_FAILED, MissionError, UsageError
-from mission_tui.fleet.time_words import parse_span_s
+from mission_tui.fleet.specs.quantity import parse_span_s
 
 if TYPE_CHECKING:
     from mission_tui.fleet.bench.repeat import Side

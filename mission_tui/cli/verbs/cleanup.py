@@ -182,7 +182,7 @@ def prune_command(
 ) -> int:
     """Move old runs or checkpoints to the trash: of all, or of the runs and groups that are named."""
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.fleet.time_words import parse_span_s
+    from mission_tui.fleet.specs.quantity import parse_span_s
 
     if older is None and not runs:
         raise UsageError("say how old with --older AGE (such as 14d), or name runs or a group")

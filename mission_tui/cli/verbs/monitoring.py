@@ -17,7 +17,7 @@ from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.time_words import BACK_S, parse_moment, parse_span_s
+from mission_tui.fleet.specs.quantity import BACK_S, parse_moment, parse_span_s
 
 if TYPE_CHECKING:
     from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView

@@ -165,7 +165,7 @@ def save(
 
 def _limit(word: str) -> float:
     """A length of time in seconds, such as 90, 90s, 10m or 1h."""
-    from mission_tui.fleet.time_words import parse_span_s
+    from mission_tui.fleet.specs.quantity import parse_span_s
 
     return parse_span_s(word, "--limit", 1.0, 3600.0)
 

@@ -19,7 +19,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.tables.table import Table
 from mission_tui.cli.terminal_output import Styled, print_error, write
 from mission_tui.errors import UsageError
-from mission_tui.fleet.time_words import parse_span_s
+from mission_tui.fleet.specs.quantity import parse_span_s
 from mission_tui.present.numbers import DASH, count
 
 if TYPE_CHECKING:

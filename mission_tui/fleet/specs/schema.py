@@ -14,10 +14,9 @@ from typing import get_args
 from msgspec import NODEFAULT, Struct, inspect, structs
 
 from mission_tui.errors import PresetError, nearest
-from mission_tui.fleet.specs.quantity import format_quantity, parse_bytes, parse_real, parse_whole
+from mission_tui.fleet.specs.quantity import format_quantity, parse_bytes, parse_real, parse_whole, span_s
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
-from mission_tui.fleet.time_words import span_s
 
 SCALARS = (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.StrType, inspect.LiteralType)
 _OF_BYTES = ("_free", ".memory")

@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.specs.completion import Completion
+from mission_tui.fleet.specs.assignment import Completion
 from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.present import numbers
 from mission_tui.process_name import short_name

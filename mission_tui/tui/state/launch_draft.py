@@ -26,8 +26,7 @@ from mission_tui.fleet.launch_plan import (
 )
 from mission_tui.fleet.search.result import driver_launch
 from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
-from mission_tui.fleet.specs.assignment import factors
-from mission_tui.fleet.specs.completion import doubtful_env
+from mission_tui.fleet.specs.assignment import doubtful_env, factors
 from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, OtherAlgorithm, other_algorithm, plays_episodes
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import (

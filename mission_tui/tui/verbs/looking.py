@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import OVER
+from mission_tui.fleet.specs.quantity import BACK_S, parse_moment
 from mission_tui.fleet.specs.spec import is_driver
-from mission_tui.fleet.time_words import BACK_S, parse_moment
 from mission_tui.fleet.views.seed_group import launched_with
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades

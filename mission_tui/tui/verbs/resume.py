@@ -11,7 +11,7 @@ from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError, U
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.specs.completion import Completion, complete
+from mission_tui.fleet.specs.assignment import Completion, complete
 from mission_tui.fleet.specs.preset import is_live, live_keys
 from mission_tui.fleet.specs.spec import Spec, schedule_words
 from mission_tui.fleet.views.snapshot import RunView

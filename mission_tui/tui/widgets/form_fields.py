@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mission_tui.fleet.events.outcome import ALIVE
-from mission_tui.fleet.specs.completion import Completion, complete
+from mission_tui.fleet.specs.assignment import Completion, complete
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
 from mission_tui.present import numbers

@@ -6,8 +6,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.specs.assignment import factors
-from mission_tui.fleet.specs.completion import complete, doubtful_env
+from mission_tui.fleet.specs.assignment import complete, doubtful_env, factors
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="CartPole-v1"), ppo=PpoSpec(n_steps=512), run=RunSpec(total_timesteps=1000))

@@ -12,8 +12,7 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.health.judge import judge_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.specs.assignment import expand
-from mission_tui.fleet.specs.completion import complete
+from mission_tui.fleet.specs.assignment import complete, expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import (
     PresetFile,
