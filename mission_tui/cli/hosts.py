@@ -37,7 +37,7 @@ from mission_tui.ipc.hosts import (
     ssh_command,
 )
 from mission_tui.paths import hosts_file
-from mission_tui.present.machine_offers import Offer, best
+from mission_tui.present.machines import Offer, best
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session

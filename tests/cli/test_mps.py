@@ -13,8 +13,8 @@ from msgspec import structs
 
 from mission_tui.cli.doctor_checks.machine import PROGRAM, find_mps, judge_mps
 from mission_tui.fleet.events.processes import Usage
-from mission_tui.fleet.views.machine_sharing import START, Mps, sharing_sentence
 from mission_tui.fleet.views.snapshot import RunView
+from mission_tui.present.machines import START, Mps, sharing_sentence
 from tests.tui.fleets import GPU, a_fleet, a_run
 from tests.waiting import until
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from mission_tui.cli.doctor_checks import Check
 from mission_tui.control_groups import group_memory
-from mission_tui.fleet.views.machine_sharing import START, STOP, Mps
 from mission_tui.gpu_driver import NOT_SUPPORTED, TOOLKIT, WSL, Driver, ask_driver, has_amd_gpu, loaded_module
+from mission_tui.present.machines import START, STOP, Mps
 from mission_tui.present.numbers import size
 
 RAM_LOW_BYTES = 2 << 30

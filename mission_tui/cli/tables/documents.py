@@ -114,7 +114,7 @@ def check_facts(preset: str, checked: Checked) -> dict[str, Any]:
 
 def top_facts(snapshot: FleetSnapshot) -> dict[str, Any]:
     """The document of `top`: the machine, what each run takes of it, and how it is shared."""
-    from mission_tui.fleet.views.machine_sharing import share_of
+    from mission_tui.present.machines import share_of
 
     return {
         "host": _picked(snapshot.host, HOST_FACTS),

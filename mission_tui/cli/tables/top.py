@@ -23,7 +23,7 @@ from mission_tui.fleet.events.processes import Usage, worker_sentences
 from mission_tui.fleet.strips.attribution import Attribution, attribute, duty_sentence
 from mission_tui.fleet.strips.strip import WIDTHS, Cell, Lane, Strip, merged
 from mission_tui.fleet.text import clean_line
-from mission_tui.fleet.views.machine_sharing import share_of
+from mission_tui.present.machines import share_of
 from mission_tui.present.numbers import DASH, count, in_unit, size
 from mission_tui.present.run_state import state_word
 

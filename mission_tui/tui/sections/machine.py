@@ -17,9 +17,9 @@ from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.events.processes import SLOW_TIMES, EnvWorkers, Usage, worker_sentences
-from mission_tui.fleet.views.machine_sharing import share_of
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView, other_sentence
 from mission_tui.present import numbers
+from mission_tui.present.machines import share_of
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.sparkline import spark

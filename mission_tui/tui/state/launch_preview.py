@@ -22,7 +22,7 @@ from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.views.snapshot import Machine, of_machine
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
-from mission_tui.present.machine_offers import Offer, best
+from mission_tui.present.machines import Offer, best
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part
