@@ -13,9 +13,9 @@ from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone, number
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.lines import decode_line, encode_line
-from mission_tui.records.logs.find import read_any
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitors import read_monitors
+from mission_tui.records.logs.read import read_any
 from mission_tui.records.sb3_run.folder import find_folder, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.settings import find_settings

@@ -397,7 +397,7 @@ def judge_command(
 
 def _asked(files: Sequence[Path], *, recursive: bool) -> Iterator[tuple[Path, Path | UsageError]]:
     """Every log that is meant, with itself or the reason why it is none; where the first is the second it was named."""
-    from mission_tui.records.logs.find import logs_below
+    from mission_tui.records.logs.read import logs_below
 
     for path in files:
         if not recursive or not path.is_dir():
@@ -516,7 +516,7 @@ def _say(words: str, indent: int) -> None:
 
 def _judged(path: Path, judge_settings: JudgeSettings) -> _Judged:
     """The log at `path`, judged; what of it could not be used is said. Raises `UsageError`."""
-    from mission_tui.records.logs.find import read_any
+    from mission_tui.records.logs.read import read_any
 
     if path.name == str(path) and not path.suffix and not path.exists():
         why = "there is no such file; `findings NAME --replay` judges the files of a run, or of each run of a group"

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import RETURN, UpdateDone, spoken
 from mission_tui.plain_files import open_named
-from mission_tui.records.logs.log import LogError, TableRow, lines_of
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, lines_of, settings_in
 
 LOGGED = ("rollout/", "train/", "policy/", "eval/")
 """Families of tags that are metrics; `time/` says where a row stands."""
@@ -195,6 +195,20 @@ def delimiter_of(line: str) -> str | None:
             if is_header(cells):
                 named[delimiter] = len(cells)
     return max(named, key=named.__getitem__, default=None)
+
+
+def log_of_rows(path: Path, rows: Iterable[TableRow], damage: list[str]) -> TrainingLog:
+    """The log whose rows `rows` are; `damage` is what was found wrong once they are all read."""
+    written = list(rows)
+    updates = updates_of(written)
+    more = f" ({len(damage) - 1} more lines like it)" if len(damage) > 1 else ""
+    return TrainingLog(
+        path,
+        updates,
+        settings_in(updates),
+        damage=tuple(f"{it}{more}" for it in damage[:1]),
+        log_interval=log_interval(written, updates),
+    )
 
 
 def check_steps(path: Path, rows: Sequence[TableRow]) -> None:
