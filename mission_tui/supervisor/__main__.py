@@ -41,7 +41,7 @@ from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
 from mission_tui.supervisor.ending.leftovers import sweep_socket_folders
 from mission_tui.supervisor.ending.removal import left_behind, remove_runs
 from mission_tui.supervisor.host import tasks
-from mission_tui.supervisor.host.own_limits import take_fixed_limits
+from mission_tui.supervisor.host.children import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import Keepers, LocalLauncher

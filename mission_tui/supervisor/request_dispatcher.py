@@ -18,13 +18,12 @@ from mission_tui.supervisor.host.tasks import tasks_at_work
 from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting
 from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of
-from mission_tui.supervisor.runs.catalog import named_views
+from mission_tui.supervisor.runs import named_views
 from mission_tui.supervisor.runs.clock_steps import unix_ahead
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import requested_by
 from mission_tui.supervisor.runs.targets import check_runs_are_ours
-from mission_tui.supervisor.verbs.acts import ACTS, shutdown
-from mission_tui.supervisor.verbs.annotations import label, mark, note, rename
+from mission_tui.supervisor.verbs.acts import ACTS, label, mark, note, rename, shutdown
 from mission_tui.supervisor.verbs.bench import bench, tune, tune_fleet
 from mission_tui.supervisor.verbs.cleanup import clean, in_trash, prune, remove, restore, undo
 from mission_tui.supervisor.verbs.importing import adopt, import_checkpoint, import_run

@@ -122,7 +122,7 @@ def test_a_supervisor_that_could_answer_nobody_says_so_and_leaves() -> None:
     """With ten open files none is left for whoever asks, and one that stayed would keep every other from starting."""
     script = (
         "import resource\n"
-        "from mission_tui.supervisor.host.own_limits import take_fixed_limits\n"
+        "from mission_tui.supervisor.host.children import take_fixed_limits\n"
         "resource.setrlimit = lambda *_: None\n"
         "resource.getrlimit = lambda _: (10, 10)\n"
         "take_fixed_limits()\n"

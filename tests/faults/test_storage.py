@@ -17,8 +17,7 @@ from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
-from mission_tui.supervisor.runs import run_on_disk
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run, run_on_disk
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_on_disk import finish, read_fleet
 from tests.faults.campaign.part import violations_in

@@ -32,7 +32,7 @@ EXCEPTIONS = {
     "supervisor/host/process_files.py": KERNEL,
     "supervisor/host/machine.py": KERNEL,
     "supervisor/watching/usage.py": KERNEL,
-    "supervisor/host/own_limits.py": KERNEL,
+    "supervisor/host/children.py": KERNEL,
     "supervisor/launchers/caller.py": KERNEL,
     "supervisor/launchers/provenance_probe.py": "code and packages that a run is made of, in its own short process",
     "cli/doctor_checks/machine.py": KERNEL,

@@ -31,7 +31,7 @@ from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, re
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_terms
 from mission_tui.supervisor.ending.ladder import resume_ending
-from mission_tui.supervisor.host.own_limits import limits_lacking
+from mission_tui.supervisor.host.children import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
 from mission_tui.supervisor.launchers.caller import Caller, with_script_python
 from mission_tui.supervisor.lifecycle.capacity import with_placement

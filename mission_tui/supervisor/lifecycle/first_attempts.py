@@ -45,7 +45,7 @@ from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.device_speeds import device_cautions
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.machine_state import DECISIVE_S
 from mission_tui.supervisor.runs.registry import Runs

@@ -49,7 +49,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals, digest_of, orders_of, words_of_change
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
-from mission_tui.supervisor.runs.catalog import RunCatalog, resolve_run
+from mission_tui.supervisor.runs import RunCatalog, resolve_run
 from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs
 
 SHOWN_EVALUATIONS = 50

@@ -42,7 +42,7 @@ from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import Tail, read_all, read_first
 from mission_tui.records.runs.attempt import read_handle, read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.runs.catalog import RunCatalog, named_views, resolve_run
+from mission_tui.supervisor.runs import RunCatalog, named_views, resolve_run
 
 _logger = logging.getLogger(__name__)
 _HELD = ("paused", "frozen")

@@ -49,8 +49,7 @@ from mission_tui.supervisor.queries.details import details
 from mission_tui.supervisor.queries.history import history, log
 from mission_tui.supervisor.readonly.meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
-from mission_tui.supervisor.runs import run_on_disk
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run, run_on_disk
 
 ROWS = 2 * POINTS
 """So many rows of a run that was over are taken in: a step that meets two hundred more of them must stay quick."""

@@ -38,7 +38,7 @@ from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import compare, estimate_paces, history, log, sides, strip_of
 from mission_tui.supervisor.readonly.fleet import ReadonlyFleet
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
-from mission_tui.supervisor.runs.catalog import RunCatalog, named_views
+from mission_tui.supervisor.runs import RunCatalog, named_views
 
 LOOK_S = 1.0
 SLICE_S = 0.015

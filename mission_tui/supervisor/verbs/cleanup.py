@@ -38,7 +38,7 @@ from mission_tui.supervisor.ending.removal import free, objection, ref_in_trash,
 from mission_tui.supervisor.host.identity import open_process
 from mission_tui.supervisor.host.process_files import vram_of
 from mission_tui.supervisor.lifecycle.adoption import load_ended
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_on_disk import read_run

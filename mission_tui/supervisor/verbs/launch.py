@@ -43,7 +43,7 @@ from mission_tui.ipc.requests import Check, Clone, GetUpgrades, Launch, Quote
 from mission_tui.records.runs.code_files import kept_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.host.own_limits import said_of_limits
+from mission_tui.supervisor.host.children import said_of_limits
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import (
     VISIBLE,
@@ -64,7 +64,7 @@ from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, held_in_groups, waits_for_others
 from mission_tui.supervisor.queries.history import estimate_paces
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.machine_state import DECISIVE_S, MachineState
 from mission_tui.supervisor.runs.registry import Runs

@@ -40,7 +40,7 @@ from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_res
 from mission_tui.supervisor.lifecycle.due_restarts import resume_in_turn
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.lifecycle.run_queue import group_shortage
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.run_directory import create_run, take_checkpoint

@@ -34,7 +34,7 @@ from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.run_queue import PRIORITY, proposed, set_queued
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import requester
 from mission_tui.supervisor.runs.live_run import LiveRun

@@ -44,7 +44,7 @@ from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import begin_first_attempt, new_run, reserved, rules_for
 from mission_tui.supervisor.lifecycle.further_attempts import plan_attempt
 from mission_tui.supervisor.lifecycle.trials import discard, trial_branches
-from mission_tui.supervisor.runs.catalog import resolve_run
+from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import create_run, remove_run, take_checkpoint

@@ -13,7 +13,7 @@ from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunC
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.runs.catalog import named_views
+from mission_tui.supervisor.runs import named_views
 from tests.fleet.recorded import empty_store
 
 
