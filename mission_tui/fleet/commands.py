@@ -125,16 +125,23 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command(
         "resume with",
-        "with other settings, seen before; one that trains stops for it",
+        "with other settings, shown first; one that trains stops for it",
         ("R",),
         needs="run",
         sheet=True,
         states=OVER | {"running"},
+        why_not=MappingProxyType(
+            {
+                "paused": "it is paused; let it go on (r) or stop it (s) first",
+                "frozen": "it is frozen; let it go on (r) or stop it (s) first",
+                "queued": "it has not begun; S changes what it begins with",
+            }
+        ),
         ours=True,
     ),
     Command(
         "set",
-        "other settings from its next update, or its start; seen before",
+        "other settings from its next update, or its start; shown first",
         ("S",),
         "set",
         needs="run",
@@ -183,7 +190,7 @@ CATALOGUE: tuple[Command, ...] = (
     ),
     Command(
         "apply",
-        "do what the finding advises: resume with the change, seen before",
+        "do what the finding advises: resume with the change, shown first",
         ("a",),
         hint=2,
         needs="run",

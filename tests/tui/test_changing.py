@@ -16,7 +16,7 @@ from mission_tui.ipc.requests import Clone, GetDetails, GetHistory, Label, Note,
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from tests.tui.fake_client import details, history
-from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet, a_run
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
 
 
@@ -254,6 +254,17 @@ async def test_what_saved_nothing_is_not_asked_with_which_settings() -> None:
         await stage.press("R")
         await stage.until(lambda: any("N starts a run like it" in toast for toast in stage.toasts()))
         assert not isinstance(stage.screen, LineInputScreen)
+
+
+async def test_a_run_that_is_held_is_refused_other_settings_before_any_are_typed() -> None:
+    """`R` says what comes first, as the answer to whatever would be typed could only be a refusal."""
+    held = (a_run("held", state="paused"), a_run("ice", state="frozen"), queued("late"))
+    async with staged(a_fleet(held)) as stage:
+        for first in ("it is paused; let it go on (r)", "it is frozen; let it go on (r)", "S changes what"):
+            await stage.press("R")
+            await stage.until(lambda first=first: any(first in toast for toast in stage.toasts()))  # type: ignore[misc]
+            assert not isinstance(stage.screen, LineInputScreen)
+            await stage.press("down")
 
 
 async def test_a_sheet_is_not_covered_by_what_was_told_before() -> None:

@@ -168,9 +168,23 @@ async def test_without_an_earlier_checkpoint_the_advice_fills_the_line_of_a_new_
         )
         await stage.press("a")
         await stage.shows("A new run like sick-11c0")
-        await stage.shows("sick-11c0 has no checkpoint from before update 1,204.")
+        await stage.shows("sick-11c0 has no checkpoint from before update 1,204, and goes on")
         await stage.press("enter")
         await stage.until(lambda: [it.assignments for it in stage.client.asked_for(Clone)] == [("ppo.n_epochs=10",)])
+
+
+async def test_advice_that_takes_nothing_back_saves_a_running_run_first() -> None:
+    """`a`: what a slow run without a checkpoint has learned is kept; the advice fills the line of `R`."""
+    slow = structs.replace(KL_FINDING, id="throughput-1-1204", rule="throughput", advice_set=("env.vec=split",))
+    async with staged(a_fleet((a_run("slow-11c0", findings=(slow,), last_checkpoint=None),))) as stage:
+        stage.client.answers[Apply] = lambda request: Refused(re=request.id, message="no checkpoint")
+        stage.client.answers[GetDetails] = lambda request: structs.replace(
+            details(request.id, a_run("slow-11c0")), checkpoints=()
+        )
+        await stage.press("a")
+        await stage.shows("Stop slow-11c0 and resume it with other settings")
+        await stage.shows("env.vec=split")
+        await stage.shows("It has no checkpoint: one is")
 
 
 async def test_of_lack_of_memory_it_says_only_from_where_it_goes_on() -> None:

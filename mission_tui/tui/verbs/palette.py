@@ -19,7 +19,7 @@ from mission_tui.tui.screens.questions import type_command
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import plan
 from mission_tui.tui.verbs.launch import ask_first, launch
-from mission_tui.tui.verbs.orders import Verb, fitting, names
+from mission_tui.tui.verbs.orders import Verb, names
 from mission_tui.tui.verbs.resume import resume_with, set_
 from mission_tui.tui.widgets.choices import Choice
 
@@ -118,7 +118,7 @@ async def palette(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
         one = app_context.shown.chosen()
         await set_(app_context, (one,) if one is not None else (), f"{value}=")
     elif kind == "resume" and (one := app_context.shown.chosen()) is not None:
-        await resume_with(app_context, fitting(app_context, "resume with", (one,)), f"{value}=")
+        await resume_with(app_context, (one,), f"{value}=")
     elif kind == "do":
         await app_context.press(value)
     elif kind == "type":

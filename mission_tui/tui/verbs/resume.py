@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError, UsageError
-from mission_tui.fleet.commands import refusal
+from mission_tui.fleet.commands import objection, refusal
 from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.assignment import Completion, complete
@@ -139,6 +139,9 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 async def resume_with(app_context: AppContext, runs: tuple[RunView, ...], begun: str = "") -> None:
     """Resume the first of `runs` with settings that are typed now, on a line that begins so."""
     view = runs[0]
+    if why := objection("resume with", view):
+        app_context.toast(f"cannot resume {view.name} with other settings: {why}", "warning")
+        return
     unsaved = view.last_checkpoint is None and "checkpoint" in view.can
     if unsaved and view.state != "running":
         how = "N starts a run like it"
@@ -325,9 +328,14 @@ async def apply(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         followed = _to_follow(view, finding)
         if not followed.advice_set or not await _lacks_an_earlier_checkpoint(app_context, view, followed):
             raise
-        # There is nothing to go back to, but the change can be tried from the beginning.
         words = " ".join(followed.advice_set)
-        await clone(app_context, (view,), f"{words} ", f"{view.name} has no checkpoint{_from_before(followed)}")
+        if view.state == "running" and not _from_before(followed):
+            # Nothing that it learned needs to be left behind: it saves a checkpoint, and goes on from that.
+            await resume_with(app_context, (view,), f"{words} ")
+            return
+        # There is nothing to go back to, but the change can be tried from the beginning.
+        why = f"{view.name} has no checkpoint{_from_before(followed)}"
+        await clone(app_context, (view,), f"{words} ", f"{why}, and goes on itself" if view.state in ALIVE else why)
         return
     if done is not None:
         app_context.toast(f"the advice of {finding.rule} is applied to {view.name}")
