@@ -307,7 +307,21 @@ def test_the_share_done_is_of_steps_or_of_time() -> None:
 def test_an_ended_run_says_what_happened_and_what_is_left() -> None:
     """One sentence with outcome, kind, cause, age, length and last checkpoint."""
     said = run_status.headline(ended("a", 5, "failed", kind="oom", cause="out of memory", last_checkpoint=None), NOW)
-    assert said == "failed (oom): out of memory; 5m ago after 11m40;  no checkpoint"
+    assert said == "failed (oom): out of memory; 5m ago after 11m40; no checkpoint"
+
+
+def test_of_a_long_cause_the_end_is_left_out() -> None:
+    """Not what one asks next: how long ago, and which checkpoint there is. What is whole is left as it is."""
+    cause = "an environment raised ValueError: " + "lost contact with the robot arm " * 9
+    view = ended("a", 5, "failed", kind="env", cause=cause, last_checkpoint="000002816")
+    lines = run_status.headline_lines(view, NOW, 76, 3)
+    said = " ".join(lines)
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 76
+    assert said.startswith("failed (env): an environment raised ValueError: lost contact")
+    assert said.endswith("…; 5m ago after 11m40; last checkpoint 000002816")
+    assert " ".join(run_status.headline_lines(view, NOW, 76, 9)) == run_status.headline(view, NOW).replace("  ", " ")
+    assert run_status.headline_lines(structs.replace(view, cause=""), NOW, 12, 2)[-1].endswith("…")
 
 
 def test_what_is_over_is_not_slow() -> None:

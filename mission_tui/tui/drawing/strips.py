@@ -122,8 +122,8 @@ def rendered(renderable: RenderableType, width: int) -> list[Strip]:
     ]
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """`text` made literal and folded at spaces."""
+def wrap(text: str, width: int, most: int | None = None) -> list[str]:
+    """`text` made literal and folded at spaces, in at most so many lines: an ellipsis says that there is more."""
     if not text:
         return []
     lines: list[str] = []
@@ -138,7 +138,11 @@ def wrap(text: str, width: int) -> list[str]:
         # Of several spaces in a row, those that would begin a line are dropped with it: the word between them is empty.
         *full, current = (chop_cells(word, width) if width > 1 else [word]) or [""]
         lines.extend(full)
-    return [*lines, current] if current else lines
+    if current:
+        lines.append(current)
+    if most is None or len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], fit(f"{lines[most - 1]} …", width).rstrip()]
 
 
 def clause(text: str, width: int) -> str:

@@ -118,7 +118,7 @@ def learn(view: RunView, data: RunData | None, width: int, height: int, now: flo
     inside = width - 2
     above: list[list[Part]] = []
     if view.cause or not view.update:
-        said = wrap(run_status.headline(view, now), inside)[:_HEADLINE_MOST]
+        said = run_status.headline_lines(view, now, inside, _HEADLINE_MOST)
         above += [[(text, run_status.state_style(view))] for text in said]
     if "metrics" not in view.can and not view.cause:
         above.append([("a command that has reported nothing: no curves; l shows what it prints", colours.QUIET)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import structs
 from rich.style import Style
 
 from mission_tui.fleet.events.findings import POLICY_FROZEN, Finding, stories
@@ -14,6 +15,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import asks_for_action, stands_still, state_word, stuck_s, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
+from mission_tui.tui.drawing.strips import wrap
 
 _SHORT_RULES: Mapping[str, str] = {
     "after-change": "change",
@@ -211,8 +213,8 @@ def headline(view: RunView, now: float) -> str:
     if view.rebooted and view.state == "ended":
         return f"{_in_the_reboot(view)}; {numbers.ago(view.ended_t, now)}"
     kind = f" ({view.kind})" if view.kind else ""
-    saved = ";  no checkpoint" if "checkpoint" in view.can else ""
-    kept = f";  last checkpoint {view.last_checkpoint}" if view.last_checkpoint else saved
+    saved = "; no checkpoint" if "checkpoint" in view.can else ""
+    kept = f"; last checkpoint {view.last_checkpoint}" if view.last_checkpoint else saved
     lasted = ""
     if view.started_t is not None and view.ended_t is not None:
         lasted = f" after {numbers.duration(view.ended_t - view.started_t)}"
@@ -222,3 +224,12 @@ def headline(view: RunView, now: float) -> str:
         said = view.cause
     when = "" if view.ended_t is None else f"; {numbers.ago(view.ended_t, now)}{lasted}"
     return f"{said}{when}{kept}"
+
+
+def headline_lines(view: RunView, now: float, width: int, most: int) -> list[str]:
+    """The headline in at most so many lines: of a long cause the end is left out, and not what stands behind it."""
+    lines, cause = wrap(headline(view, now), width), view.cause or ""
+    while len(lines) > most and cause:
+        cause = cause[: -sum(map(len, lines[most:]))].rstrip()
+        lines = wrap(headline(structs.replace(view, cause=cause and f"{cause}…"), now), width)
+    return wrap(headline(view, now), width, most) if len(lines) > most else lines

@@ -198,10 +198,10 @@ class RunHead(Lines):
         width, view = self.size.width, self._view
         said, style = [fit(_facts(view, self._now, width - 2), width - 2)], colours.QUIET
         if view.cause:
-            said = wrap(run_status.headline(view, self._now), max(10, width - 2))[:_MOST]
+            said = run_status.headline_lines(view, self._now, max(10, width - 2), _MOST)
             style = run_status.state_style(view)
-        origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2))[:_MOST_FROM]]
-        lost = wrap(f"▲ {self._banner}", max(10, width - 2))[:_MOST] if self._banner else []
+        origins = [text for origin in view.origins for text in wrap(origin.sentence, max(10, width - 2), _MOST_FROM)]
+        lost = wrap(f"▲ {self._banner}", max(10, width - 2), _MOST) if self._banner else []
         more = [*((text, colours.WARN) for text in lost), *_remarks(view, width - 2)]
         self.styles.height = 1 + len(said) + len(origins) + len(more)
         head = line(_status(view, self._now, width), width)
@@ -238,7 +238,7 @@ def _remarks(view: RunView, width: int) -> list[Part]:
     """What its flags mean, what was set last while it trained, and what people wrote of the run."""
     flagged = (f"▲ {sentence}" for sentence in flag_sentences(view))
     lines: list[Part] = [(text, colours.WARN) for said in flagged for text in wrap(said, max(10, width))]
-    told = wrap(view.changes[-1].sentence, max(10, width))[:_MOST_FROM] if view.changes else []
+    told = wrap(view.changes[-1].sentence, max(10, width), _MOST_FROM) if view.changes else []
     lines += [(text, colours.INK) for text in told]
     labels = " ".join(f"+{label}" for label in view.labels)
     words = "  ".join(part for part in (labels, f"“{view.note}”" if view.note else "") if part)

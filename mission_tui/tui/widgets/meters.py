@@ -104,7 +104,7 @@ class Meters(Lines):
 
     def _lost(self, width: int) -> list[Strip]:
         """Why there are no meters; the end of the text says what helps."""
-        said = wrap(self._banner or "", max(10, width - 4))[:_MOST_LOST]
+        said = wrap(self._banner or "", max(10, width - 4), _MOST_LOST)
         leads = (" ▲ ", *["   "] * _MOST_LOST)
         return [line([(lead + text, colours.WARN)], width) for lead, text in zip(leads, said, strict=False)]
 

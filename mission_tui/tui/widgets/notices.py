@@ -124,7 +124,7 @@ class AwayLines(Lines):
             return []
         sentences = () if self._away is None else (self._away.sentence,)
         told = (*sentences, *map(literal, self._elsewhere[:_MOST_ELSEWHERE]))
-        said = [text for sentence in told for text in wrap(sentence, width - 2)[:_MOST_SENTENCE]]
+        said = [text for sentence in told for text in wrap(sentence, width - 2, _MOST_SENTENCE)]
         strips = [line([(f" {text}", colours.WARN)], width) for text in said]
         best = self._best_parts(width - cell_len(self._hint) - 4)
         gap = width - 2 - sum(cell_len(text) for text, _ in best) - cell_len(self._hint)
