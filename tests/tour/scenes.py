@@ -243,7 +243,7 @@ SCENES = (
     Scene(
         "checkpoints",
         "Checkpoints, attempts, evaluations",
-        "Where it can go on from, how earlier attempts ended, what evaluations said, and what people did to it.",
+        "Where it can go on from, how earlier attempts ended, and what evaluations said.",
         (*_find("short"), "enter", _ENTERED, "]]]]]]"),
         "attempt",
         EVERY,
@@ -285,8 +285,8 @@ SCENES = (
     Scene(
         "more",
         "Everything that can be done",
-        "What the chosen or marked runs can be asked for, found by typing. `x` opens it; `:` finds "
-        "presets and runs as well.",
+        "What the chosen or marked runs can be asked for, each with its key. `x` opens it; `:` finds actions by "
+        "typing, and presets and runs as well.",
         (*_find("steady-1"), "x"),
         "pause",
         (TINY, SMALL, HUGE),
@@ -364,10 +364,9 @@ SCENES = (
     Scene(
         "messages",
         "Messages",
-        "What happened while nobody looked, run by run, and all that was told since the screen was opened. `M` shows "
-        "it.",
+        "What happened while nobody looked, run by run, and all messages since the screen was opened. `M` shows them.",
         (*_find("steady-1"), "C", "b", "M"),
-        "told",
+        "of this screen",
         EVERY,
     ),
     Scene(
