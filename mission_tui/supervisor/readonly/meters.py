@@ -107,19 +107,25 @@ class PastMeters:
         return host, gpus
 
     def why_none(self, moment: float) -> str:
-        """Why there are no meters of unix time `moment`; before the first that were ever taken, when those were."""
-        first = self._first
-        if first is None or not self._kept_from < moment < first:
+        """Why there are no meters of unix time `moment`; before the first that were ever taken, or after the newest
+        that are written, when those were.
+        """
+        if self._span is None:
             return NO_METERS
-        at, then = time.localtime(first), time.localtime(moment)
-        said = time.strftime("%H:%M:%S" if at[:3] == then[:3] else "%d %b %H:%M:%S", at)
-        return f"no meters yet at this moment: the first are of {said}"
+        first, last = self._span
+        if self._kept_from < moment < first:
+            return f"no meters yet at this moment: the first are of {_clock(first, moment)}"
+        if moment > last:
+            return f"no meters of this moment are written yet: the newest are of {_clock(last, moment)}"
+        return NO_METERS
 
     @cached_property
-    def _first(self) -> float | None:
-        """When (unix s) the first of all cells begins; None where there are none."""
-        begun = (next(history.finest(0.0, float("inf")), None) for history in self._cells.values())
-        return min((cell.t + self._ahead for cell in begun if cell is not None), default=None)
+    def _span(self) -> tuple[float, float] | None:
+        """When (unix s) the first of all cells begins, and the last one ends; None where there are none."""
+        cells = [cell for history in self._cells.values() for cell in history.finest(0.0, float("inf"))]
+        if not cells:
+            return None
+        return min(it.t for it in cells) + self._ahead, max(it.t + it.seconds for it in cells) + self._ahead
 
     def _meter(self, what: str, gpu: str, moment: float) -> tuple[int | None, int | None]:
         """Bytes of a meter and of what they are a part; None where that was not kept."""
@@ -156,6 +162,12 @@ class PastMeters:
             temperature_c=_held(self._cells.get(("temperature", uuid)), moment),
             history=_by_second((cell.t, cell.seconds, cell.most) for cell in busy),
         )
+
+
+def _clock(t: float, beside: float) -> str:
+    """The time of unix time `t`, with its day where that is not the day of `beside`."""
+    at, then = time.localtime(t), time.localtime(beside)
+    return time.strftime("%H:%M:%S" if at[:3] == then[:3] else "%d %b %H:%M:%S", at)
 
 
 def _last_minute(history: CellHistory | None, moment: float) -> list[Cell]:
