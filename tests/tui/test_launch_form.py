@@ -334,6 +334,7 @@ async def test_letters_in_the_form_are_text() -> None:
 def test_assignments_are_lines_without_blanks_and_remarks() -> None:
     """Blank lines and lines that begin with `#` say nothing."""
     assert assignments("ppo.n_steps=512\n\n  # a remark\n run.seed=1,2 ") == ("ppo.n_steps=512", "run.seed=1,2")
+    assert assignments("--set ppo.gamma=0.9\n--set=run.seed=1\n--set") == ("ppo.gamma=0.9", "run.seed=1")
 
 
 def test_fields_are_words_like_any_other() -> None:

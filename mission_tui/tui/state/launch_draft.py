@@ -75,8 +75,10 @@ class Draft:
 
 
 def assignments(text: str) -> tuple[str, ...]:
-    """One `key=value` per line; blank lines and lines that begin with `#` say nothing."""
-    lines = (line.strip() for line in text.splitlines())
+    """One `key=value` per line, also where `--set` was pasted before it; blank lines and those that begin with `#` say
+    nothing.
+    """
+    lines = (re.sub(r"^--set(=|\s+|$)", "", line.strip()) for line in text.splitlines())
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
