@@ -51,12 +51,14 @@ def test_the_footer_offers_no_pause_of_a_command() -> None:
 
 
 async def test_what_a_command_has_not_reported_is_never_a_zero() -> None:
-    """Its screen names the command, says that nothing was reported, and shows dashes."""
+    """Its screen names the command, says that nothing was reported, and shows a dash for the share that is done."""
     async with staged(a_fleet((COMMAND,))) as stage:
         await stage.shows("python train.py")
         await stage.shows("a command that has reported nothing")
         await stage.press("enter")
-        await stage.shows("-/-")
+        await stage.shows("Esc back")
+        assert "─ -  " in stage.text()
+        assert "-/-" not in stage.text()
         assert "0 x 0" not in stage.text()
 
 

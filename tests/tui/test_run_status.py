@@ -304,6 +304,13 @@ def test_the_share_done_is_of_steps_or_of_time() -> None:
     assert share_done(a_run("a", total_timesteps=None)) is None
 
 
+def test_steps_are_said_of_what_counts_them() -> None:
+    """`5/20`; without a budget in steps what was trained, and of a command that counts none nothing."""
+    assert run_status.steps_words(a_run("a", timesteps=5, total_timesteps=20)) == "5/20"
+    assert run_status.steps_words(a_run("a", timesteps=5, total_timesteps=None)) == "5"
+    assert run_status.steps_words(a_run("a", timesteps=None, total_timesteps=None)) == ""
+
+
 def test_an_ended_run_says_what_happened_and_what_is_left() -> None:
     """One sentence with outcome, kind, cause, age, length and last checkpoint."""
     said = run_status.headline(ended("a", 5, "failed", kind="oom", cause="out of memory", last_checkpoint=None), NOW)

@@ -209,8 +209,8 @@ def _chart(content: Content, width: int, height: int, reach: tuple[float, float]
 def _progress(view: RunView, width: int) -> list[Part]:
     share = share_done(view)
     done, rest = bar(share, 16 if width < 100 else 32)
-    steps = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
     parts: list[Part] = [(done, colours.LIVE), (rest, colours.TRACK)]
+    steps = run_status.steps_words(view) or numbers.DASH
     parts.append((f" {numbers.percent(share)}  {steps}  update {numbers.count(view.update)}", colours.INK))
     phases = (numbers.split_second(view.rollout_s), numbers.split_second(view.update_s))
     split = "  rollout {} + update {}".format(*phases)

@@ -197,6 +197,13 @@ def remaining(view: RunView, now: float) -> str:
     return numbers.ago(view.ended_t, now) if view.state in OVER else time_left(view)
 
 
+def steps_words(view: RunView) -> str:
+    """`45.1k/1M`; without a budget in steps what was trained; nothing where steps are not counted."""
+    if view.total_timesteps:
+        return f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
+    return numbers.compact(view.timesteps) if view.timesteps else ""
+
+
 def headline(view: RunView, now: float) -> str:
     """How an ended run ended and what can be done; what the run is about while it lives."""
     if view.restart is not None:

@@ -212,11 +212,12 @@ class RunHead(Lines):
 def _status(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = run_status.badge(view)
     share = share_done(view)
-    amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
+    amount = run_status.steps_words(view)
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {time_left(view)} left"
     state, whole = f" {run_status.shape(view)} {state_word(view)} ", min(30, cell_len(literal(view.name)))
     done, spare, tail = numbers.percent(share), 0, ""
-    for tail in (f" {done}  {amount}{pace}  ", f" {done}  {amount}  ", f" {done}  "):
+    tails = (f" {done}  {amount}{pace}  ", f" {done}  {amount}  ") if amount else ()
+    for tail in (*tails, f" {done}  "):
         spare = width - 2 - len(state) - len(tail) - cell_len(literal(health))
         if spare >= min(whole, _LEAST_NAME):
             break

@@ -251,11 +251,8 @@ def _top(view: RunView, width: int, frame: Style, *, chosen: bool, marked: bool)
 
 def _progress(view: RunView, width: int) -> list[Part]:
     share = share_done(view)
-    if view.total_timesteps:
-        amount = f"{numbers.compact(view.timesteps)}/{numbers.compact(view.total_timesteps)}"
-    else:
-        amount = numbers.compact(view.timesteps)
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)}/s  {time_left(view)}"
+    amount = run_status.steps_words(view) or numbers.DASH
     tail = f" {numbers.percent(share):>4}  {amount}{pace}"
     done, rest = bar(share, width - len(tail))
     return [(done, colours.LIVE), (rest, colours.TRACK), (tail, colours.INK)]
