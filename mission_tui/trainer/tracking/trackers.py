@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.specs.flat_settings import value_word
+from mission_tui.fleet.text import clean
 from mission_tui.trainer.tracking.news import About, Evaluated, FindingNews, Point, Saved
 
 PROJECT = "mission-tui"
@@ -72,6 +75,7 @@ class Wandb:
     def __init__(self, about: About, run_dir: Path, handle: str, *, online: bool) -> None:
         import wandb
 
+        _refuse_link(run_dir / "wandb")
         self._wandb, self._run_id = wandb, about.id
         mode: Any = os.environ.get("WANDB_MODE") or (
             "online" if wandb.login(prompt=False, verify=False) or online else "offline"
@@ -155,8 +159,11 @@ class Mlflow:
         if online and not uri:
             raise MissionError("MLFLOW_TRACKING_URI is not set any more, and this run is at the server that it named")
         self.local = not uri
+        self._store = run_dir.absolute().parent / "mlruns"
+        self._saves = about.settings.get("run.track_checkpoints") is True
         if self.local:
-            uri = (run_dir.absolute().parent / "mlruns").as_uri()
+            _refuse_link(self._store)
+            uri = self._store.as_uri()
             # Its authors prefer a database, which several processes on a network file system would destroy.
             os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
         from mlflow import MlflowClient
@@ -168,6 +175,8 @@ class Mlflow:
         self._said: dict[str, str] = {}
         self.handle = handle or self._found(about) or self._made(about)
         run = self._client.get_run(self.handle)
+        if self.local:
+            self._check_written_inside(run.info.experiment_id, run.info.run_id, run.info.artifact_uri)
         self._params = dict(run.data.params)
         if run.info.status != "RUNNING":
             self._client.update_run(self.handle, status="RUNNING")
@@ -181,7 +190,27 @@ class Mlflow:
             found = self._client.get_experiment_by_name(name)
         if found is None:
             raise MissionError(f"there is no experiment '{name}' at {self.where}, and none can be made")
+        if self.local:
+            self._check_written_inside(found.experiment_id, "", found.artifact_location)
         return str(found.experiment_id)
+
+    def _check_written_inside(self, experiment: str, run: str, artifacts: str) -> None:
+        """Raise `MissionError` if the store, which may have come with its runs root, has what is written for the
+        `run` (none yet: empty) arrive elsewhere: through links, or by what it says of where artifacts go.
+        """
+        folder = self._store / experiment / run
+        members = (Path(at, name) for at, folders, names in os.walk(folder) for name in (*folders, *names))
+        for path in (self._store / experiment, folder, *(members if run else ())):
+            _refuse_link(path)
+        if not self._saves:
+            return
+        at = urlsplit(artifacts)
+        own = at.scheme in ("", "file") and Path(unquote(at.path)).resolve().is_relative_to(self._store.resolve())
+        if not own:
+            raise MissionError(
+                f"{self._store} says that checkpoints go to {clean(artifacts, 200)}, which is elsewhere: set "
+                "MLFLOW_TRACKING_URI, or MLFLOW_EXPERIMENT_NAME to a new name"
+            )
 
     def _found(self, about: About) -> str:
         """The run that an earlier process made and could not write down."""
@@ -416,6 +445,14 @@ def _sentence(told: FindingNews) -> str:
     finding = told.finding
     state = "over" if finding.state == "cleared" else finding.severity
     return f"{state}: {finding.sentence}; {finding.cause}"[:_MLFLOW_CHARACTERS]
+
+
+def _refuse_link(path: Path) -> None:
+    """Raise `MissionError` where what a library writes at `path` would arrive in another folder or file."""
+    with suppress(FileNotFoundError):
+        facts = path.lstat()
+        if stat.S_ISLNK(facts.st_mode) or (stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1):
+            raise MissionError(f"{path} is a link, and what is written there would arrive elsewhere: remove it")
 
 
 def _mlflow_key(tag: str) -> str:

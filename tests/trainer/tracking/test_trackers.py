@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
+from mission_tui.trainer.tracking.news import about
+from mission_tui.trainer.tracking.trackers import connect
 from tests.fleet.recorded import SPEC, STEPS
 from tests.trainer.tracking.recorded_run import recorded_run
 from tests.trainer.tracking.test_forwarding import RETURN, tracked
@@ -150,6 +154,38 @@ def test_mlflow_reads_back_its_file_store(tmp_path: Path) -> None:
     assert read["tags"]["finding.kl-persistent-1-3"].startswith("over: KL is high")
     assert (read["tags"]["outcome"], read["status"]) == ("finished", "FINISHED")
     assert read["artifacts"] == ["checkpoints/000010240"]
+
+
+def test_a_store_that_came_with_its_root_has_nothing_written_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither checkpoints, where it names another place for them, nor anything else through a link."""
+    pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    from mlflow import MlflowClient
+
+    run, elsewhere = ended_run(tmp_path, tracked(checkpoints=True)), tmp_path / "elsewhere"
+    facts, store = about(RunDir(run)), tmp_path / "mlruns"
+    client = MlflowClient(tracking_uri=store.as_uri())
+    experiment = client.create_experiment("mission-tui", artifact_location=elsewhere.as_uri())
+    with pytest.raises(MissionError, match=r"says that checkpoints go to file://.*elsewhere"):
+        connect("mlflow", facts, run, "", online=False)
+    client.rename_experiment(experiment, "other")
+    experiment = client.create_experiment("mission-tui")
+    made = client.create_run(experiment, tags={"mission_tui.run": run.name}).info.run_id
+    (tmp_path / "mine").write_text("mine")
+    (store / experiment / made / "tags" / "outcome").symlink_to(tmp_path / "mine")
+    with pytest.raises(MissionError, match=r"tags/outcome is a link"):
+        connect("mlflow", facts, run, "", online=False)
+    (store / experiment / made / "tags" / "outcome").unlink()
+    connect("mlflow", facts, run, "", online=False).end("finished")
+    store.rename(tmp_path / "moved")
+    store.symlink_to(tmp_path / "moved")
+    with pytest.raises(MissionError, match=r"mlruns is a link"):
+        connect("mlflow", facts, run, "", online=False)
+    assert not elsewhere.exists()
+    assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_trackio_reads_back_its_own_folder(tmp_path: Path) -> None:
