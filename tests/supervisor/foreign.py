@@ -32,6 +32,7 @@ from mission_tui.records.runs.attempt import (
     Identity,
     LaunchOrder,
     ProcessIdentity,
+    TrackState,
     write_launch,
 )
 from mission_tui.records.runs.layout import RunDir
@@ -111,7 +112,8 @@ class ForeignRoot:
 
         self.run("queued")
         self.run("unbegun", starting)
-        self.run("failed", starting, failed)
+        tracked = self.run("failed", starting, failed)
+        write_json(tracked.track("tensorboard"), TrackState("tensorboard"))
         self.run("restarts", starting, failed, restart)
         ended = self.run("just-ended", starting)
         write_json(ended.attempt(1).exit, ExitRecord(attempt=1, ended_t=time.time() - 30, code=1))

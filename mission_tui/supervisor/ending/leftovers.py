@@ -213,7 +213,8 @@ def find_leftover_files(
     boot = boot_id()
     for run in run_dirs(root):
         attempts = run.attempts()
-        live = any(must_be_kept(run.id, attempt) for attempt in attempts)
+        # What nobody launched has no attempt, and is as foreign as what somebody else did.
+        live = not attempts or any(must_be_kept(run.id, attempt) for attempt in attempts)
         for attempt in attempts:
             if not must_be_kept(run.id, attempt):
                 found += _shared(run, attempt, boot)

@@ -111,7 +111,9 @@ class Trackers:
             recent = state is not None and not state.complete and t - known_t < OLDEST_S
             if state is None or not recent or run_dir.id not in self._core.store:
                 continue
-            if run_dir.id not in self._core.live:
+            self._core.fetch(run_dir.id)
+            foreign = self._core.store.run(run_dir.id).journal.foreign
+            if run_dir.id not in self._core.live and not foreign:
                 self._tracked[run_dir.id] = _Tracked(run_dir, state.tracker)
 
     def _start(self, run_id: str, known: _Tracked, now: float) -> None:

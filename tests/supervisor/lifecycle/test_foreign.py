@@ -166,6 +166,8 @@ ACTS: dict[str, Callable[[int, str], Request]] = {
 
 def test_every_verb_that_acts_is_refused_with_the_way_out(sim: SimulatedLab, received: ForeignRoot) -> None:
     """Whatever is asked of a foreign run, the answer names the reason and `adopt`; nothing is run or journaled."""
+    bare = sim.root / "20260101-000099-bare-0000"
+    (bare / "checkpoints" / ".tmp-1").mkdir(parents=True)
     sim.start()
     journals = {run: sim.dir(run).events.read_bytes() for run in received.made}
     for word, make in ACTS.items():
