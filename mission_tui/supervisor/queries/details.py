@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import structs
@@ -26,6 +26,7 @@ from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.fleet.history.run import NOTE_CHARS
 from mission_tui.fleet.search.result import SearchResult
 from mission_tui.fleet.specs.own_code import own_code
+from mission_tui.fleet.specs.spec import Tracker
 from mission_tui.fleet.text import clean, spelled_out
 from mission_tui.ipc.replies import (
     Adoptable,
@@ -39,10 +40,10 @@ from mission_tui.ipc.replies import (
 from mission_tui.ipc.requests import GetAdoptable, GetDetails
 from mission_tui.paths import sha256
 from mission_tui.plain_files import names_in, read_plain
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.files.atomic import StorageError, read_json
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import LaunchOrder, TrackState
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
@@ -366,6 +367,12 @@ def _rows(found: RunOnDisk, orders: Iterable[LaunchOrder]) -> Iterator[AdoptRow]
         yield _row("environment", spec.env.id)
         for part in own_code(spec):
             yield _row(part.kind, part.value)
+    for name in get_args(Tracker):
+        # What was not passed on yet is, by the next supervisor, and into the run there that this file names.
+        with suppress(DamagedError, OSError):
+            if (state := read_json(found.dir.track(name), TrackState)) is not None:
+                there = f", as its run {state.handle}" if state.handle else ""
+                yield _row("tracker", f"sends settings and curves to what your {name} names{there}")
     for order in orders:
         for name, value in sorted(order.env.items()):
             yield _row("variable", f"{name}={value}")

@@ -11,11 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 from msgspec import Struct
 
 from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, DamagedError, MissionError, PresetError, install_words
-from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.specs.spec import Spec, Tracker
 from mission_tui.plain_files import open_fresh, open_plain
 from mission_tui.records.files.atomic import read_json
 from mission_tui.records.runs.attempt import TrackState
@@ -102,7 +103,8 @@ class Trackers:
 
     def _look_back(self, t: float) -> None:
         """Take up those that ended before all had arrived."""
-        for path in self._core.root.glob("*/track-*.json"):
+        files = [(name, self._core.root.glob(f"*/track-{name}.json")) for name in get_args(Tracker)]
+        for tracker, path in [(name, path) for name, paths in files for path in paths]:
             try:
                 state, known_t = read_json(path, TrackState), path.stat().st_mtime
             except (DamagedError, OSError):
@@ -114,7 +116,7 @@ class Trackers:
             self._core.fetch(run_dir.id)
             foreign = self._core.store.run(run_dir.id).journal.foreign
             if run_dir.id not in self._core.live and not foreign:
-                self._tracked[run_dir.id] = _Tracked(run_dir, state.tracker)
+                self._tracked[run_dir.id] = _Tracked(run_dir, tracker)
 
     def _start(self, run_id: str, known: _Tracked, now: float) -> None:
         known.again_at, known.wait_s = now + known.wait_s, min(2 * known.wait_s, LONGEST_S)
