@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mission_tui.errors import MissionError
 from mission_tui.fence import fence_document
@@ -43,9 +43,10 @@ SOON_POLL_S = 1.0
 SOON_S = 30.0
 """For so long after something was submitted or asked, the engine is asked every second."""
 
-GIVEN_UP_S = 60.0
-"""So long after a kill that its engine was never heard to take, a silent attempt is given up, and the fence does the
-rest: an engine may be gone for good."""
+GIVEN_UP_S = {"kill": 60.0, "stop": 600.0}
+"""For so long may the engine and the trainer of an attempt that is to end both be silent. Then it is given up, and the
+fence does the rest: an engine may be gone for good. A stop leaves time to save, and to an engine to be started again.
+"""
 
 LAG_S = 30.0
 """How long files of a node may take to be seen here after its job has ended."""
@@ -165,8 +166,8 @@ T = TypeVar("T")
 
 class Known(Struct, Generic[J]):
     """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet.
-    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun. `killed_at` is when it was
-    to be killed, `heard_at` when the engine last said how it stands.
+    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun. `asked_at` is when it was
+    to end by which verb, `heard_at` when the engine last said how it stands.
     """
 
     run: RunDir
@@ -184,7 +185,7 @@ class Known(Struct, Generic[J]):
     beat_at: float | None = None
     sending: bool = False
     dropped: bool = False
-    killed_at: float | None = None
+    asked_at: dict[Literal["stop", "kill"], float] = field(default_factory=dict)
     heard_at: float = float("-inf")
 
     def look_for_beat(self) -> None:
@@ -297,12 +298,12 @@ class EngineLauncher(Generic[J]):
 
     def stop(self, job: Job) -> Reached:
         """Have the keeper on the node see that the trainer saves and ends; a job that waits is taken from the queue."""
+        self._of(job).asked_at.setdefault("stop", time.monotonic())
         return self._ask(job, "stop")
 
     def kill(self, job: Job) -> Reached:
         """Have the keeper leave nothing of the attempt; the engine ends the job if that does not help."""
-        known = self._of(job)
-        known.killed_at = time.monotonic() if known.killed_at is None else known.killed_at
+        self._of(job).asked_at.setdefault("kill", time.monotonic())
         return self._ask(job, "kill")
 
     def describe(self, job: Job) -> str:
@@ -397,11 +398,13 @@ class EngineLauncher(Generic[J]):
         return known.missed >= 2 and known.was_taken
 
     def _is_given_up(self, known: Known[J]) -> bool:
-        """Whether it was to be killed, and neither its engine nor its trainer has been heard of since."""
-        if known.killed_at is None or known.heard_at >= known.killed_at:
+        """Whether it was to end, and neither its engine nor its trainer has been heard of for too long since."""
+        if not known.asked_at:
             return False
         known.look_for_beat()
-        return time.monotonic() - known.killed_at > GIVEN_UP_S and not known.beats
+        now = time.monotonic()
+        late = any(now - max(at, known.heard_at) > GIVEN_UP_S[verb] for verb, at in known.asked_at.items())
+        return late and not known.beats
 
     def _forgotten(self, known: Known[J]) -> str:
         return (

@@ -59,7 +59,7 @@ def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -
         outcome = classify(run.end, facts, stopped, checkpoint, rebooted=seen.rebooted, by_exit=by_exit)
     if seen.why and (isinstance(outcome, Lost) or (isinstance(outcome, Failed) and ended is None)):
         outcome = structs.replace(outcome, cause=clean(seen.why, CAUSE_CHARACTERS))
-    if isinstance(outcome, Killed) and seen.unsure:
+    if isinstance(outcome, (Killed, Stopped)) and seen.unsure:
         outcome = structs.replace(outcome, cause=clean(f"{outcome.cause}; {seen.why}", CAUSE_CHARACTERS))
     by = known.journal.stopped_by
     rebooted = seen.rebooted and by is None and not asked & ENDING and _went_down(outcome, ended)

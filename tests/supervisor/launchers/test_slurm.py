@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -371,18 +372,21 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     assert (launcher.look(job).stage, launcher.is_free(job.dir)) == ("gone", True)
 
 
-async def test_what_is_killed_while_no_controller_comes_back_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("verb", ["stop", "kill"])
+async def test_what_is_to_end_while_no_controller_comes_back_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: Literal["stop", "kill"]
 ) -> None:
-    """A cluster may be gone for good: not before its trainer is silent, too, and not where the controller answered."""
+    """A cluster may be gone for good, also after it took the word: not before its trainer is silent, too, and not where
+    the controller answers.
+    """
     answers = Answers(monkeypatch)
     launcher, job = await one_that_runs(answers, tmp_path)
     files = job.dir.attempt(1)
     files.identity.touch()
     files.alive.write_text("1", encoding="ascii")
     answers.squeue = unreachable
-    monkeypatch.setattr(engine, "GIVEN_UP_S", 0.0)
-    launcher.kill(job)
+    monkeypatch.setitem(engine.GIVEN_UP_S, verb, 0.0)
+    getattr(launcher, verb)(job)
     with pytest.raises(SlurmError):
         await launcher.refresh([job])
     assert launcher.look(job).stage == "running", "its trainer was heard of just now"
@@ -393,8 +397,11 @@ async def test_what_is_killed_while_no_controller_comes_back_is_given_up(
     answers.squeue = lambda _: listed(
         entry(7, "RUNNING", name=f"{job.dir.id}.1", current_working_directory=str(job.dir.path), nodes="n1")
     )
+    monkeypatch.setitem(engine.GIVEN_UP_S, verb, 60.0)
     await launcher.refresh([job])
     assert launcher.look(job).stage == "running"
+    monkeypatch.setitem(engine.GIVEN_UP_S, verb, 0.0)
+    assert launcher.look(job).stage == "gone"
 
 
 async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
