@@ -72,6 +72,12 @@ class Lanes:
                 self.histories[run_id].stopped(t)
             case events.RunThawed(t=t) if run_id in self.histories:
                 self.histories[run_id].continued(t)
+            case events.ClockStepped(t=t, by_s=by_s) if run_id in self.histories:
+                if by_s > 0.0:
+                    self.histories[run_id].stopped(t - by_s)
+                    self.histories[run_id].continued(t)
+                else:  # what is known of now comes after all that it keeps, and it would take none of that
+                    self.histories[run_id] = PhaseHistory()
             case events.AttemptEnded(t=t) if run_id in self.histories:
                 self.histories[run_id].ended(t)
                 self._tidy(time.time())

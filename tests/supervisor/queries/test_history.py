@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.events.metrics import RETURN
+from mission_tui.fleet.events.journal import ClockStepped
+from mission_tui.fleet.events.metrics import RETURN, UpdateDone
+from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.fleet.history.course import MOST_STRETCHES
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strips.phases import PhaseHistory
@@ -16,6 +18,7 @@ from mission_tui.ipc.requests import GetHistory, GetStrip
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.queries.history import Tracks, history, strip_of
+from mission_tui.supervisor.runs.registry import Lanes
 from mission_tui.supervisor.runs.run_on_disk import show_end
 from tests.supervisor.runs.test_run_on_disk import RUN, climb, ended, rows, start
 
@@ -79,3 +82,22 @@ def test_a_run_that_came_to_the_cpu_has_no_part_in_the_gpu(device: str, gpu: str
     tracks = Tracks({"GPU-a": "G"}, {}, {}, None, {RUN: phases}, ("GPU-a",))
     (lane,) = strip_of(tracks, store, GetStrip(id=1, seconds=60.0), 150.0).lanes
     assert lane.gpu == gpu
+
+
+@pytest.mark.parametrize(
+    ("by_s", "shown"),
+    [
+        (1000.0, [(0.0, 3.0), (3.0, 4.0), (4.0, 6.0), (1006.0, 1007.0), (1007.0, 1008.0)]),
+        (-900.0, [(-896, -893), (-893, -892)]),
+    ],
+)
+def test_a_clock_that_was_set_lengthens_no_phase_and_hides_none(by_s: float, shown: list[tuple[float, float]]) -> None:
+    """Time that no process has lived through is in no phase; what comes after a step back is there."""
+    lanes, t = Lanes(), 1e9
+    lanes.take(RUN, PhaseSeen("rollout", t))
+    lanes.take(RUN, UpdateDone(1, 1, 1, 64, t + 4.0, 3.0, 1.0, 16.0, {}))
+    lanes.take(RUN, PhaseSeen("rollout", t + 4.0))
+    lanes.take(RUN, ClockStepped(1, t + 6.0 + by_s, 1, by_s))
+    lanes.take(RUN, UpdateDone(2, 1, 2, 128, t + 8.0 + by_s, 3.0, 1.0, 16.0, {}))
+    spans = lanes.histories[RUN].between(t - 1000.0, t + 2000.0, 1 << 20)
+    assert [(span.since - t, span.until - t) for span in spans] == shown
