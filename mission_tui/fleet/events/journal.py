@@ -156,7 +156,8 @@ class RunFrozen(Struct, frozen=True, tag="frozen", tag_field="kind", omit_defaul
 
     `by` is `outside` when nobody asked: somebody sent SIGSTOP. `processes` counts the stopped ones, `running` are those
     that did not stop; `memory_bytes` and `vram_bytes` are what they all hold in memory and on GPUs, as far as it is
-    known, `gpu` that one of them holds a GPU. `why` is there where its engine has them stand, and says what helps.
+    known, `gpu` that one of them holds a GPU. `why` is there where its engine has them stand, and says what helps; or
+    where the machine slept, which is known once it is over: then `t` lies before what was journaled already.
     """
 
     seq: Count

@@ -269,7 +269,7 @@ def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
             detail = clean(f"{event.goal} with update {event.update:,}, at {event.timesteps:,} steps")
             yield AuditEntry(t=event.t, what="goal reached", detail=detail)
         case journal.RunFrozen(by="outside"):
-            yield AuditEntry(t=event.t, what="freeze", by=_OUTSIDE)
+            yield AuditEntry(t=event.t, what="freeze", detail=clean(event.why), by=_OUTSIDE)
         case journal.RunThawed(by="outside"):
             yield AuditEntry(t=event.t, what="thaw", by=_OUTSIDE)
         case journal.AttemptEnded():

@@ -1,6 +1,6 @@
 """The clocks: seconds since the machine came up, and how far unix time is ahead of the monotonic clock. And steps of
 the machine's own clock, which somebody sets now and then, by hours where it was wrong: they are noticed by the boot
-clock, and journaled.
+clock, and journaled. So is the sleep of a machine, which the boot clock counts and the monotonic clock does not.
 
 The boot clock counts sleep too and nobody can set it: durations are measured by it. Cells are kept on the monotonic
 clock.
@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.events.journal import ClockStepped, FleetEvent
+from mission_tui.fleet.events.journal import ClockStepped, FleetEvent, RunFrozen, RunThawed
 from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 STEP_S = 1.5
 """Less than this is a clock that is kept, not one that is set; no duration here is that exact."""
 
+SLEPT_S = 5.0
+"""A process that is held up between its looks at two clocks has not slept, and a silence of so long is none."""
+
 MISSED_S = 60.0
 """Over the days of an attempt a clock that is kept may be moved by seconds without ever being set."""
 
@@ -43,10 +46,15 @@ class ClockSteps:
     """Looked at before anything is judged by the clock, so cheap: two clocks are read."""
 
     def __init__(self) -> None:
-        self._ahead_s = _ahead_s()
+        self._ahead_s, self._slept_s = _ahead_s(), _slept_s()
 
     def poll(self, runs: Runs) -> None:
-        """Journal for every run that lives, or waits for its restart, by how much the clock was set since last time."""
+        """Journal for every run that lives, or waits for its restart, by how much the clock was set since last time;
+        and for those that live here that they stood still with the machine.
+        """
+        before_s, self._slept_s = self._slept_s, _slept_s()
+        if (slept_s := self._slept_s - before_s) > SLEPT_S:
+            _journal_sleep(runs, slept_s)
         before, self._ahead_s = self._ahead_s, _ahead_s()
         by_s = self._ahead_s - before
         if abs(by_s) < STEP_S:
@@ -55,6 +63,24 @@ class ClockSteps:
         for run_id in runs.store.live_ids():
             if attempt := runs.store.run(run_id).journal.attempt:
                 runs.record_observed_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
+
+
+def _journal_sleep(runs: Runs, slept_s: float) -> None:
+    log.warning("the machine slept for %.0f s", slept_s)
+    now = time.time()
+    for run in list(runs.live.values()):
+        journal = runs.store.run(run.id).journal
+        if run.attempt and run.launcher.can.here and journal.frozen is None and not journal.paused:
+            runs.record_observed(run, partial(_fell_asleep, run.attempt, now - slept_s))
+            runs.record_observed(run, partial(_woke, run.attempt, now))
+
+
+def _fell_asleep(attempt: int, at: float, seq: int, _: float) -> FleetEvent:
+    return RunFrozen(seq, at, attempt, "outside", why="the machine was suspended")
+
+
+def _woke(attempt: int, at: float, seq: int, _: float) -> FleetEvent:
+    return RunThawed(seq, at, attempt, "outside")
 
 
 def missed_step(run: RunDir, journal: JournalState) -> float | None:
@@ -76,6 +102,10 @@ def missed_step(run: RunDir, journal: JournalState) -> float | None:
 
 def _ahead_s() -> float:
     return time.time() - boottime()
+
+
+def _slept_s() -> float:
+    return boottime() - time.monotonic()
 
 
 def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:

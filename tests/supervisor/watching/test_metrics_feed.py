@@ -20,8 +20,10 @@ from mission_tui.fleet.events.journal import (
     FleetEvent,
     GoalReached,
     RunCreated,
+    RunFrozen,
     RunPaused,
     RunResumed,
+    RunThawed,
 )
 from mission_tui.fleet.events.metrics import Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health.replay import replay
@@ -34,6 +36,7 @@ from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.attempts import open_live_run
+from mission_tui.supervisor.runs import clock_steps
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import Make
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -168,6 +171,32 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
         trained(live, 12, 1, t + 201.0)
         read_news(field.core, live)
         assert [(it.id, it.state) for it in field.findings(live)] == [("hang-1-10", "open"), ("hang-1-10", "cleared")]
+
+    on(tmp_path / "runs", scene)
+
+
+def test_a_machine_that_slept_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hours in which a laptop was suspended are on record as such, and no hang, live and for a later supervisor."""
+    slept_s, unix, boot = 8 * 3600.0, time.time, clock_steps.boottime
+
+    async def scene(field: Field) -> None:
+        live, t = field.run(), time.time() - 30.0
+        started(live, t)
+        trained(live, 1, 10, t + 1.0)
+        read_news(field.core, live)
+        monkeypatch.setattr(time, "time", lambda: unix() + slept_s)
+        monkeypatch.setattr(clock_steps, "boottime", lambda: boot() + slept_s)
+        judge_silence(field.core, live, time.time())
+        trained(live, 11, 1, time.time() + 1.0)
+        read_news(field.core, live)
+        live = field.held_anew(live)
+        judge_silence(field.core, live, time.time() + 1.0)
+        assert field.findings(live) == []
+        fell, woke = (event for event in field.events(live) if isinstance(event, (RunFrozen, RunThawed)))
+        assert isinstance(fell, RunFrozen)
+        assert (fell.why, round(woke.t - fell.t)) == ("the machine was suspended", slept_s)
+        judge_silence(field.core, live, time.time() + 125.0)
+        assert [finding.rule for finding in field.findings(live)] == ["hang"]
 
     on(tmp_path / "runs", scene)
 
