@@ -197,26 +197,26 @@ step ahead (`vf-0`, `no-value`, `no-critic`, `gamma-0`). *Came out* counts these
 are not counted. That list was fixed before it was counted, and has nothing in it that must be measured first, as that a
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
-ONCE = """The fresh tasks were planned on 28 November 2026, and what is done to their runs, the tests of harm and the
-labels were fixed and committed before any of them was recorded. They are six small worlds: `grading`, fruits that are
-graded at a learning rate of 0.00003, with returns that rise to the end of the budget; `delivering`, a parcel that is
-paid for when it arrives, which at first it seldom does; `rolling`, a ball on a plate with two continuous actions,
-everything normalised; `dispatching`, a power plant whose raw costs come to thousands; `switching`, signals that are
-known within a tenth of the budget; `echoing`, two discrete heads that answer to what was shown before. A run has one of
-three labels:
+ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to
+their runs, the tests of harm and the labels were fixed and committed before any of them was recorded. They are six
+small worlds and one of Gymnasium's: `parking`, a car that is driven with gSDE; `mowing`, a lawn that is seen as a grid
+of three layers, at a clip range of 0.1 and an annealed rate; `packing`, boxes that are seen through a dictionary;
+`watering`, six valves that are open or shut, in 32 environments whose episodes of 320 steps all end in the same update;
+`filing`, slots of which the full ones are masked, by `MaskablePPO`; `cooling`, SB3's rate and epochs on raw costs of
+more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. A run has one of three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
   row, by the measure that is taken of scores. A harm that passes counts while it lasts.
 - *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
-  `wide-clip`, `linear-clip`, `sde`, `stock`. That a limit of KL or a wide clip range would change nothing at a small
-  learning rate was seen beforehand: there they are left out, so that no run counts twice.
+  `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `ent-0.01`, `whole-batch`, and `resumed`, a training that is stopped
+  and goes on as it was.
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time. All 67 planned runs were recorded: 18 to which
-nothing was done, 20 with benign settings, 29 to which something harmful was done. Worlds and settings were tried out
-with other seeds, of which only the returns were looked at."""
+They were judged once, after the last change of a rule of that time. Planned were 72 runs: 17 to which nothing was done,
+23 with benign settings, 32 to which something harmful was done. Worlds and settings were tried out with two other
+seeds, of which only the returns were looked at."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -340,11 +340,21 @@ on these: the nine tasks have a slow learner and a reward that is seldom met, wh
 rules were changed before that scoring, this page had been read whole once, with its lists of false and missed runs of
 the seventh time; no limit was taken from it.
 
-A ninth time, which is what stands here: as ours the nine tasks of the eighth came out at 0.509 false warnings and 0.849
+A ninth time: as ours the nine tasks of the eighth came out at 0.509 false warnings and 0.849
 false criticals per 1,000 updates, with 0.90 of the sick runs found, and all false ones of runs left alone stood in
 `spelling` and `large-lake`, which are tuning tasks since; the other seven still score, with the whole half. Rules were
 changed because of those two, and `grading` and `delivering` are of their kind, beside four of other kinds: all six were
-planned and recorded meanwhile by somebody who saw none of these changes."""
+planned and recorded meanwhile by somebody who saw none of these changes. They came out at no false warning and no
+false critical in 38 runs left alone or changed in a benign way, with 19 of 20 sick runs found.
+
+A tenth time, which is what stands here: all sets before were trained by plain PPO, nearly all on observations that are
+one vector. So seven tasks were planned of kinds that they hardly had: observations through a dictionary or as a small
+grid, actions that are masked or on or off each for itself, many environments whose episodes end together, raw costs of
+more than ten thousand, updates of 4,096 steps. New among what is benign are a resume, 20 epochs, a clipped value
+function, an entropy bonus of 0.01 and a whole rollout as one minibatch; new among what is harmful are rewards that
+drown in noise, reversed actions, sensors that hang or come loose, a policy whose last layer starts anew, gradients that
+are cut to nothing, and a clip range of 10. They were planned and recorded by somebody who had read this text, but no
+rule, no limit and no list of what was said of runs, and who judged none."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

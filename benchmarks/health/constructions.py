@@ -29,6 +29,7 @@ from benchmarks.health.harm import (
 from benchmarks.health.tasks import (
     ACROBOT,
     ACROBOT_CLEAN,
+    ACROBOT_ZOO,
     ARCHERY,
     ASSEMBLY,
     AUCTION,
@@ -43,6 +44,7 @@ from benchmarks.health.tasks import (
     CATCH,
     CHASING,
     CLIFF,
+    COOLING,
     CORRIDOR,
     CRANE,
     DELIVERING,
@@ -51,6 +53,7 @@ from benchmarks.health.tasks import (
     DOSING,
     DOUBLE_PENDULUM,
     ECHOING,
+    FILING,
     FLOORS,
     FORAGING,
     FROZEN_LAKE,
@@ -75,10 +78,13 @@ from benchmarks.health.tasks import (
     MINING,
     MISSION,
     MOUNTAIN_CAR,
+    MOWING,
     NOISY_ACROBOT,
     NOISY_CARTPOLE,
     NOISY_PENDULUM,
     NOISY_POINTING,
+    PACKING,
+    PARKING,
     PENDULUM,
     PENDULUM_SDE,
     PIXELS,
@@ -100,6 +106,7 @@ from benchmarks.health.tasks import (
     TAXI,
     TRACKING,
     WALKER,
+    WATERING,
     Task,
 )
 from benchmarks.health.train import Tamper
@@ -109,6 +116,11 @@ __all__ = ["CONSTRUCTIONS", "TWINS", "Construction"]
 
 UPDATES = 150
 EARLY, LEARNED, MIDWAY = 25, 45, 70
+SHORT_UPDATES, TENTH_UPDATES, TENTH_MIDWAY = 100, 120, 50
+"""Of the tenth set: its trainings are short, and most of what they learn is learned midway."""
+
+ZOO_UPDATES, ZOO_MIDWAY = 40, 14
+"""Of `acrobot-zoo`, whose updates are of 4,096 steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +222,9 @@ TWINS = (
         )
     ),
     *(Construction("healthy", task) for task in (GRADING, DELIVERING, ROLLING, DISPATCHING, SWITCHING, ECHOING)),
+    *(Construction("healthy", task, updates=SHORT_UPDATES, few=2) for task in (PARKING, PACKING, FILING)),
+    *(Construction("healthy", task, updates=TENTH_UPDATES) for task in (MOWING, WATERING, COOLING)),
+    Construction("healthy", ACROBOT_ZOO, updates=ZOO_UPDATES, few=2),
 )
 
 _VARIANTS = (
@@ -890,6 +905,94 @@ def _ninth_troubles() -> Iterator[Construction]:
 
 _OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))
 
+
+def _tenth_settings() -> Iterator[Construction]:
+    """Benign, three or four a task: what people set, and a training that was stopped and goes on."""
+    for task, rate in ((PARKING, 3e-3), (PACKING, 3e-3), (WATERING, 2e-3), (FILING, 3e-3), (COOLING, 3e-4)):
+        yield Construction("annealed", task, ppo=_decay_from(rate), few=1)
+    yield Construction("annealed", ACROBOT_ZOO, ppo=_decay_from(3e-4), few=1)
+    yield from (
+        Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1) for task in (PARKING, PACKING, ACROBOT_ZOO)
+    )
+    yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in (WATERING, FILING))
+    yield Construction("clip-0.1", PARKING, ppo={"clip_range": 0.1}, few=1)
+    yield from (_resumed(task) for task in (MOWING, PACKING, WATERING, COOLING))
+    many = {"n_epochs": 20, "learning_rate": 3e-4}
+    yield from (Construction("epochs-20", task, ppo=many, few=1) for task in (MOWING, WATERING))
+    yield Construction("clip-vf", FILING, ppo={"clip_range_vf": 0.2}, few=1)
+    yield from (Construction("ent-0.01", task, ppo={"ent_coef": 0.01}, few=1) for task in (PACKING, COOLING))
+    yield from (Construction("whole-batch", task, ppo={"batch_size": 512}, few=1) for task in (MOWING, COOLING))
+
+
+def _decay_from(rate: float) -> dict[str, Schedule]:
+    return {**_DECAY, "learning_rate": Schedule(start=rate, end=0.0)}
+
+
+def _resumed(task: Task) -> Construction:
+    return Construction("resumed", task, tamper.from_onset(TENTH_MIDWAY, tamper.stops), TENTH_MIDWAY, resumed={}, few=1)
+
+
+def _turn_of_the_tenth(
+    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], onset: int = TENTH_MIDWAY, **rest: Any
+) -> tuple[Construction, ...]:
+    return _worlds_turn(name, tasks, act, few=1, onset=onset, **rest)
+
+
+def _tenth_troubles() -> Iterator[Construction]:
+    """About five a task, one seed each. Rewards are touched only where an episode is told by something else."""
+    for it in (
+        *_turn_of_the_tenth("reward-sign", (MOWING, PACKING), tamper.rewards_times(-1.0), rules=LOST),
+        *_turn_of_the_tenth("reward-gone", (FILING,), tamper.rewards_times(0.0), rules=(*LOST, "policy-frozen")),
+        *_turn_of_the_tenth("liars", (FILING,), tamper.liars, rules=LOST),
+    ):
+        yield replace(it, harm=(*it.harm, paid_less))
+    yield from _turn_of_the_tenth(
+        "reward-clipped", (COOLING,), tamper.clips_rewards, onset=SOON, rules=(*LOST, "policy-frozen")
+    )
+    yield from _turn_of_the_tenth("reward-drowned", (PACKING,), tamper.drowns_rewards(10.0), rules=LOST)
+    yield from _turn_of_the_tenth("late-actions", (PARKING, WATERING), tamper.acts_late(3), rules=WORLD)
+    yield from _turn_of_the_tenth("reversed", (PARKING,), tamper.reverses_actions, rules=WORLD)
+    yield from _turn_of_the_tenth("swapped", (MOWING, FILING), tamper.swaps_actions, rules=WORLD)
+    yield from _turn_of_the_tenth("half-blind", (WATERING,), tamper.hides_observations, rules=WORLD)
+    yield from _turn_of_the_tenth("stuck-sensor", (PARKING, PACKING), tamper.freezes_observations, rules=WORLD)
+    yield from _turn_of_the_tenth("noisy-sensor", (MOWING,), tamper.noisy_observations, rules=WORLD)
+    yield from _turn_of_the_tenth("obs-30", (COOLING,), tamper.observations_times(30.0), rules=WORLD)
+    zoo: dict[str, Any] = {"onset": ZOO_MIDWAY, "few": 1}
+    yield from _worlds_turn("norm-lost", (ACROBOT_ZOO,), tamper.loses_its_normalizer, rules=WORLD, **zoo)
+    yield from _worlds_turn("lr-100", (ACROBOT_ZOO,), tamper.set_ppo(100.0), rules=_TOO_LARGE, **zoo)
+    yield from _turn_of_the_tenth("new-head", (WATERING,), tamper.loses_its_head, rules=WORLD)
+    yield from _turn_of_the_tenth("lr-0", (PARKING, COOLING), tamper.set_ppo(0.0), onset=10, rules=("policy-frozen",))
+    yield from _turn_of_the_tenth(
+        "grad-0", (PACKING,), tamper.set_ppo(max_grad_norm=1e-9), onset=10, rules=("policy-frozen", "grad-norm")
+    )
+    yield from _turn_of_the_tenth("lr-100", (WATERING, FILING), tamper.set_ppo(100.0), rules=_TOO_LARGE)
+    yield from _turn_of_the_tenth("lr-300", (MOWING,), tamper.set_ppo(300.0), rules=_TOO_LARGE)
+    yield from _turn_of_the_tenth(
+        "minibatch-8",
+        (WATERING,),
+        tamper.set_ppo(10.0, batch_size=8),
+        rules=_TOO_LARGE,
+        note="learning rate x 10 at the same time",
+    )
+    yield from _turn_of_the_tenth(
+        "clip-10",
+        (MOWING, COOLING),
+        tamper.set_ppo(10.0, clip_range=lambda _: 10.0, n_epochs=20),
+        rules=_TOO_LARGE,
+        note="learning rate x 10 and 20 epochs at the same time",
+    )
+    yield from _turn_of_the_tenth("ent-1", (PACKING,), tamper.set_ppo(ent_coef=1.0), rules=BONUS)
+    yield from _settings("gamma-0", (FILING, COOLING), MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", (PACKING,), VALUES, few=1, vf_coef=0.0)
+
+
+def _as_long_as_its_twin(construction: Construction) -> Construction:
+    twin = next(it for it in TWINS if it.task is construction.task)
+    return replace(construction, updates=min(construction.updates, twin.updates))
+
+
+_OF_THE_TENTH = tuple(map(_as_long_as_its_twin, (*_tenth_settings(), *_or_for_long(_tenth_troubles()))))
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -913,4 +1016,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_THE_SEVENTH,
     *_OF_THE_EIGHTH,
     *_OF_THE_NINTH,
+    *_OF_THE_TENTH,
 )

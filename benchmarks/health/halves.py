@@ -115,6 +115,13 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "dispatching": ("scoring", "costs of thousands, nothing normalised"),
     "switching": ("scoring", "solved to its ceiling within a tenth of the budget"),
     "echoing": ("scoring", "two discrete heads, and what counts is no longer shown"),
+    "parking": ("scoring", "gSDE, with noise that is held for eight steps, and layers that start as torch starts them"),
+    "mowing": ("scoring", "a small grid of three layers, a clip range of 0.1 and an annealed rate"),
+    "packing": ("scoring", "observations through a dictionary"),
+    "watering": ("scoring", "six valves open or shut, 32 environments whose long episodes all end at once"),
+    "filing": ("scoring", "masked actions, all that is paid comes at the end of an episode"),
+    "cooling": ("scoring", "SB3's rate and epochs, returns below minus ten thousand, nothing normalised"),
+    "acrobot-zoo": ("scoring", "the settings of the RL zoo, updates of 4,096 steps"),
 }
 """Half and reason by the name of the task."""
 
@@ -153,6 +160,13 @@ THREE_LABELS = (
     "dispatching",
     "switching",
     "echoing",
+    "parking",
+    "mowing",
+    "packing",
+    "watering",
+    "filing",
+    "cooling",
+    "acrobot-zoo",
 )
 """Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
 
@@ -162,7 +176,7 @@ to it, or something that people do and that is known to be benign. It is *unclea
 harm is seen: then it counts for nothing from there on, and is listed on the page with what was said of it.
 """
 
-FRESH = ("grading", "delivering", "rolling", "dispatching", "switching", "echoing")
+FRESH = ("parking", "mowing", "packing", "watering", "filing", "cooling", "acrobot-zoo")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule of that time.
 """
@@ -217,6 +231,19 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "reward-clipped": ("scoring", "rewards are cut to their sign"),
     "late-actions": ("scoring", "the environment takes each action three steps after it was chosen"),
     "norm-lost": ("scoring", "the normaliser of observations starts anew and stands still"),
+    "reward-drowned": ("scoring", "rewards get noise ten times as large as they are"),
+    "reversed": ("scoring", "the environment takes each continuous action with the opposite sign"),
+    "stuck-sensor": ("scoring", "an observation stays what it once was"),
+    "noisy-sensor": ("scoring", "observations get noise of 1"),
+    "new-head": ("scoring", "the layer that gives the actions starts anew"),
+    "grad-0": ("scoring", "gradients are cut to next to nothing"),
+    "minibatch-8": ("scoring", "minibatches of eight transitions"),
+    "clip-10": ("scoring", "a clip range of 10, with more and larger steps"),
+    "resumed": ("scoring", "healthy; stopped midway, and goes on as it was"),
+    "epochs-20": ("scoring", "healthy; 20 epochs at a rate of 0.0003"),
+    "clip-vf": ("scoring", "healthy; the value function's steps are clipped too"),
+    "ent-0.01": ("scoring", "healthy; an entropy bonus of 0.01"),
+    "whole-batch": ("scoring", "healthy; one minibatch that is the whole rollout"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

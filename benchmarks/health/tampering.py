@@ -33,18 +33,23 @@ __all__ = [
     "blurs_the_update",
     "clips_rewards",
     "creeps",
+    "drowns_rewards",
+    "freezes_observations",
     "from_onset",
     "hangs",
     "hides_observations",
     "leaves_alone",
     "liars",
     "loses_its_critic",
+    "loses_its_head",
     "loses_its_normalizer",
     "loses_its_optimizer",
     "mission_rewards",
     "nan_rewards",
     "noise",
+    "noisy_observations",
     "observations_times",
+    "reverses_actions",
     "rewards_times",
     "set_ppo",
     "sleeps",
@@ -111,6 +116,15 @@ def loses_its_critic(bench: Bench) -> None:
         group["params"] = [it.detach().clone().requires_grad_() if id(it) in lost else it for it in group["params"]]
 
 
+def loses_its_head(bench: Bench) -> None:
+    """The layer that gives the actions starts anew, as where a policy was loaded without it."""
+    generator = th.Generator().manual_seed(bench.seed)
+    with th.no_grad():
+        for parameter in bench.model.policy.action_net.parameters():
+            drawn = th.randn(parameter.shape, generator=generator) / parameter.shape[-1] ** 0.5
+            parameter.copy_(drawn if parameter.dim() > 1 else th.zeros(parameter.shape))
+
+
 def hides_observations(bench: Bench) -> None:
     """Every other value of an observation is 0 from now on."""
 
@@ -126,6 +140,43 @@ def swaps_actions(bench: Bench) -> None:
     """The environments take each discrete action for the one after it."""
     for env in _envs(bench):
         env.unwrapped.step = _taking_the_next(env.unwrapped.step, env.action_space.n)
+
+
+def reverses_actions(bench: Bench) -> None:
+    """The environments take each continuous action with the opposite sign."""
+    for env in _envs(bench):
+        env.unwrapped.step = _taking_the_opposite(env.unwrapped.step)
+
+
+def freezes_observations(bench: Bench) -> None:
+    """Each environment goes on showing the first observation that it shows from now on, as a sensor that hangs."""
+    for env in _envs(bench):
+        shown: list[Any] = []
+
+        def show(step: Step, shown: list[Any] = shown) -> Step:
+            if not shown:
+                shown.append(step[0])
+            return (shown[0], *step[1:])
+
+        _patch_steps([env], show)
+
+
+def noisy_observations(bench: Bench) -> None:
+    """Each value of an observation gets noise of 1, as from a sensor that comes loose."""
+    generator = np.random.default_rng(bench.seed)
+    _on_each_step(
+        lambda step: ((step[0] + generator.normal(size=step[0].shape)).astype(step[0].dtype), *step[1:]),
+    )(bench)
+
+
+def drowns_rewards(deviation: float) -> Callable[[Bench], None]:
+    """The environments pay as much as before, under noise of `deviation` in every step."""
+
+    def act(bench: Bench) -> None:
+        generator = np.random.default_rng(bench.seed)
+        _on_each_step(lambda step: (step[0], step[1] + deviation * float(generator.normal()), *step[2:]))(bench)
+
+    return act
 
 
 def rewards_times(factor: float) -> Callable[[Bench], None]:
@@ -310,6 +361,10 @@ def _changing(step: Callable[[Any], Step], change: Callable[[Step], Step]) -> Ca
 
 def _taking_the_next(step: Callable[[Any], Step], actions: int) -> Callable[[Any], Step]:
     return lambda action: step((int(action) + 1) % actions)
+
+
+def _taking_the_opposite(step: Callable[[Any], Step]) -> Callable[[Any], Step]:
+    return lambda action: step(-np.asarray(action))
 
 
 def _taking_late(step: Callable[[Any], Step], steps: int) -> Callable[[Any], Step]:

@@ -17,6 +17,7 @@ from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, S
 __all__ = [
     "ACROBOT",
     "ACROBOT_CLEAN",
+    "ACROBOT_ZOO",
     "ARCHERY",
     "ASSEMBLY",
     "AUCTION",
@@ -31,6 +32,7 @@ __all__ = [
     "CATCH",
     "CHASING",
     "CLIFF",
+    "COOLING",
     "CORRIDOR",
     "CRANE",
     "DELIVERING",
@@ -39,6 +41,7 @@ __all__ = [
     "DOSING",
     "DOUBLE_PENDULUM",
     "ECHOING",
+    "FILING",
     "FLOORS",
     "FORAGING",
     "FROZEN_LAKE",
@@ -63,10 +66,13 @@ __all__ = [
     "MINING",
     "MISSION",
     "MOUNTAIN_CAR",
+    "MOWING",
     "NOISY_ACROBOT",
     "NOISY_CARTPOLE",
     "NOISY_PENDULUM",
     "NOISY_POINTING",
+    "PACKING",
+    "PARKING",
     "PENDULUM",
     "PENDULUM_SDE",
     "PIXELS",
@@ -88,11 +94,13 @@ __all__ = [
     "TAXI",
     "TRACKING",
     "WALKER",
+    "WATERING",
     "Task",
 ]
 
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
+TENTH = "benchmarks.health.tenth_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,4 +618,63 @@ ECHOING = Task(
     EnvSpec(id=f"{LATER}:Echoing-v0", n_envs=16, vec="inline", frame_stack=4),
     PpoSpec(n_steps=30, batch_size=120, n_epochs=4, learning_rate=5e-4, gamma=0.9),
     _hits,
+)
+PARKING = Task(
+    "parking",
+    EnvSpec(id=f"{TENTH}:Parking-v0", n_envs=8, vec="inline"),
+    PpoSpec(
+        n_steps=50,
+        batch_size=200,
+        n_epochs=4,
+        learning_rate=3e-3,
+        gamma=0.9,
+        use_sde=True,
+        sde_sample_freq=8,
+        policy_kwargs={"log_std_init": -1.0, "ortho_init": False},
+    ),
+    _hits,
+)
+MOWING = Task(
+    "mowing",
+    EnvSpec(id=f"{TENTH}:Mowing-v0", n_envs=8, vec="inline"),
+    PpoSpec(
+        n_steps=64,
+        batch_size=128,
+        n_epochs=4,
+        learning_rate=Schedule(start=5e-4, end=0.0),
+        clip_range=0.1,
+        gamma=0.9,
+        ent_coef=0.01,
+    ),
+    _hits,
+)
+PACKING = Task(
+    "packing",
+    EnvSpec(id=f"{TENTH}:Packing-v0", n_envs=16, vec="inline"),
+    PpoSpec(policy="MultiInputPolicy", n_steps=40, batch_size=320, n_epochs=4, learning_rate=3e-3, gamma=0.9),
+    _hits,
+)
+WATERING = Task(
+    "watering",
+    EnvSpec(id=f"{TENTH}:Watering-v0", n_envs=32, vec="inline"),
+    PpoSpec(n_steps=16, batch_size=128, n_epochs=5, learning_rate=2e-3, gamma=0.95, net_arch=(32, 32)),
+    _returns,
+)
+FILING = Task(
+    "filing",
+    EnvSpec(id=f"{TENTH}:Filing-v0", n_envs=16, vec="inline"),
+    PpoSpec(algo="maskable_ppo", n_steps=16, batch_size=128, n_epochs=4, learning_rate=3e-3, gamma=1.0),
+    _hits,
+)
+COOLING = Task(
+    "cooling",
+    EnvSpec(id=f"{TENTH}:Cooling-v0", n_envs=8, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=64, n_epochs=10, learning_rate=3e-4),
+    _hits,
+)
+ACROBOT_ZOO = Task(
+    "acrobot-zoo",
+    EnvSpec(id="Acrobot-v1", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=256, batch_size=64, n_epochs=4, learning_rate=3e-4, gae_lambda=0.94),
+    _quickness,
 )
