@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from mission_tui.envs.config import load_mission, mission_files, shipped_missions
-from mission_tui.envs.mission import OUTCOMES, Mission, Outcome
+from mission_tui.envs.mission import OUTCOMES, Mission, Outcome, load_mission, mission_files, shipped_missions
 from mission_tui.envs.mission_gym import MissionGym, MissionGymVector
 from mission_tui.envs.state import State, StatefulEnv, can_save_state, restore_env_state, save_env_state
 

@@ -18,11 +18,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mission_tui.envs.config import load_mission
 from mission_tui.envs.core import MissionCore, action_space, observation_space
 from mission_tui.envs.fields import Bools, Floats
 from mission_tui.envs.masks import reset_mask
-from mission_tui.envs.mission import Mission, Shaping
+from mission_tui.envs.mission import Mission, Shaping, load_mission
 from mission_tui.envs.render import RENDER_MODES, draw
 from mission_tui.envs.scoring import is_truncated
 from mission_tui.envs.state import State

@@ -48,7 +48,7 @@ def _warm_up() -> None:
     """Load what is imported on first use, and find out what is the same for every trainer: forks know it already."""
     import torch
 
-    from mission_tui.envs.config import load_mission
+    from mission_tui.envs.mission import load_mission
     from mission_tui.trainer.building.effective import find_facts
     from mission_tui.trainer.torch_compiler import load_without_backward, use_plain_optimizers
 
