@@ -141,8 +141,8 @@ _WRITING = "terminal_output.py"
 _CLICKS = {"echo", "secho", "style", "confirm", "prompt", "pause", "edit", "clear", "echo_via_pager", "progressbar"}
 _CLICKS |= {"get_text_stream", "get_binary_stream", "open_file"}
 _PRINTERS = {"print", "pprint", "print_exc", "print_exception", "print_tb", "print_last", "displayhook", "warn", "log"}
-_DRAWS = {"table.py", "progress.py"}
-"""Rich's tables and bars, of clean cells and columns."""
+_DRAWS = {"progress.py"}
+"""Rich's bars, of clean columns; its tables are drawn by the writer."""
 _STREAM_TAKERS = {"write", "write_lines", "write_over", "write_picture"}
 _STREAM_TAKERS |= {"TaskBar", "width_of", "board_on", "canvas_of", "show"}
 _LOUD = {"rich", "logging", "pprint", "builtins"}

@@ -11,8 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import print_error
+from mission_tui.cli.terminal_output import Table, print_error
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.present import numbers
 
@@ -124,7 +123,7 @@ def _replay_facts(spec: Spec) -> dict[str, Any]:
 
 def show_price(items: Sequence[LaunchItem], quoted: Quoted) -> None:
     """A row for each kind of price, and what it was taken from."""
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
 
     table = Table(_COLUMNS, numbers=_NUMBERS)
     for cells, names in _grouped(items, quoted).items():

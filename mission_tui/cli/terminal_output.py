@@ -1,8 +1,11 @@
-"""What the command line writes to a terminal, a pipe or a file: made harmless here, and given its colours after that.
+"""What the command line writes to a terminal, a pipe or a file: made harmless here, and given its colours after that; a
+table of facts is drawn by Rich on a terminal, and is plain aligned columns elsewhere.
 
 Names, paths, findings and notes may be anybody's. No other module of the command line prints, so that none can forget
 it; `tests/house` holds that. An error that a person can act on becomes one line on stderr and an exit code; any other
 exception stays a traceback. The screen starts without click, so click's own errors are handled in `root`.
+
+Rich is imported only for a terminal: a piped `status` must not pay for it. Cells are literal text, never markup.
 """
 
 from __future__ import annotations
@@ -292,3 +295,58 @@ def exit_code_of(verb: Callable[[], int | None]) -> int:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         print_error(f"the output could not be written: {error.strerror}")
         return EX_FAILED
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Table:
+    """Rows under `columns`; a column named in `numbers` is aligned to the right."""
+
+    def __init__(self, columns: Sequence[str], numbers: frozenset[str] = frozenset()) -> None:
+        self.columns, self.numbers = columns, numbers
+        self.rows: list[tuple[str, ...]] = []
+
+    def add(self, *cells: str) -> None:
+        """One more row, a cell per column: a line of printable characters each, whoever wrote them."""
+        assert len(cells) == len(self.columns)
+        self.rows.append(tuple(map(clean_line, cells)))
+
+    def write(self, stream: TextIO) -> None:
+        """Print the table; nothing at all when it has no rows."""
+        if not self.rows:
+            return
+        if stream.isatty():
+            draw(self.rich(), console_on(stream))
+        else:
+            write_lines(self.plain(), stream)
+
+    def plain(self) -> str:
+        """The table as lines of aligned text."""
+        lines = [tuple(self.columns), *self.rows]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
+        return "\n".join("  ".join(self._cells(line, widths)).rstrip() for line in lines)
+
+    def _cells(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        return [
+            cell.rjust(width) if column in self.numbers else cell.ljust(width)
+            for column, cell, width in zip(self.columns, line, widths, strict=True)
+        ]
+
+    def rich(self) -> RichTable:
+        """The same table for a Rich console."""
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in self.columns:
+            table.add_column(column, justify="right" if column in self.numbers else "left")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+def inert(text: str) -> str:
+    """`text` for a cell of a CSV file: what a spreadsheet would take for a formula has an apostrophe before it."""
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -8,7 +8,7 @@ import pty
 
 import pytest
 
-from mission_tui.cli.tables.table import Table, inert
+from mission_tui.cli.terminal_output import Table, inert
 from tests.drawn import drawn
 
 

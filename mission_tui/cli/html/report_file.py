@@ -44,7 +44,7 @@ from mission_tui.records.files.atomic import write_atomic
 from mission_tui.records.runs.comparison_sides import read_sides
 
 if TYPE_CHECKING:
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
     from mission_tui.fleet.compare import Result
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import AuditEntry, DetailsReply

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mission_tui.cli.tables.documents import SCHEMA
-from mission_tui.cli.tables.table import Table, inert
-from mission_tui.cli.terminal_output import Styled, write
+from mission_tui.cli.terminal_output import Styled, Table, inert, write
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.text import clean

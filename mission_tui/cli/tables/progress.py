@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, Self, TextIO, TypeVar
 
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import console_on, draw, text_column, write
+from mission_tui.cli.terminal_output import Table, console_on, draw, text_column, write
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.text import clean

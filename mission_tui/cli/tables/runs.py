@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mission_tui.cli.tables.table import Table
+from mission_tui.cli.terminal_output import Table
 from mission_tui.fleet.events.findings import CHECKPOINT
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER

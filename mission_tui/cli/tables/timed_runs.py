@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import Styled, write
+from mission_tui.cli.terminal_output import Styled, Table, write
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.bench.ratio import pace_of
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, size

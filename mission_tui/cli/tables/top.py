@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from mission_tui.cli.tables.table import Table, inert
-from mission_tui.cli.terminal_output import CsvRows
+from mission_tui.cli.terminal_output import CsvRows, Table, inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.events.processes import Usage, worker_sentences

@@ -14,8 +14,7 @@ import msgspec
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import confirm, print_error, write
+from mission_tui.cli.terminal_output import Table, confirm, print_error, write
 from mission_tui.errors import UsageError, nearest
 from mission_tui.present.numbers import duration, size
 

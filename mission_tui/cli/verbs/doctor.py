@@ -60,7 +60,7 @@ def doctor_command(session: Session, launcher: str | None, assignments: tuple[st
 def paths_command(session: Session, as_json: bool) -> None:
     """Show the folders in use."""
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
     from mission_tui.ipc.start import live_roots
     from mission_tui.records.runs.layout import supervisor_dir
 

@@ -72,7 +72,7 @@ def _show(session: Session, run: str | None, replay: bool, as_json: bool) -> Non
     from msgspec import to_builtins
 
     from mission_tui.cli.tables.documents import finding_facts, write_document
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
 
     views = _views(session, run)
     judged = [(view, _replayed(Path(view.run_dir)) if replay else view.findings) for view in views]

@@ -22,8 +22,7 @@ import click
 
 from mission_tui.cli.options import count_of, finite, json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import enter_screen, leave_screen, print_error, write, write_picture
+from mission_tui.cli.terminal_output import Table, enter_screen, leave_screen, print_error, write, write_picture
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.views.played_frame import FILM_SUFFIXES, MOST_FILMED, Canvas, Colours
 from mission_tui.present.numbers import (

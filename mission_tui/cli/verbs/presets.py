@@ -42,7 +42,7 @@ def presets_command(ctx: click.Context, zoo: bool, as_json: bool) -> None:
 
 def _list(session: Session, as_json: bool, *, zoo: bool) -> None:
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
     from mission_tui.records.preset_files import find_presets, find_zoo_presets, preset_on_key
 
     of_the_zoo = find_zoo_presets(session.preset_dirs)

@@ -19,8 +19,7 @@ import click
 from mission_tui.cli.follow_runs import view_of, views_of
 from mission_tui.cli.options import json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.table import Table, inert
-from mission_tui.cli.terminal_output import CsvRows, print_error, write, write_over
+from mission_tui.cli.terminal_output import CsvRows, Table, inert, print_error, write, write_over
 from mission_tui.errors import MissionError, UsageError, install_words
 from mission_tui.fleet.text import as_left
 

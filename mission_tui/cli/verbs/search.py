@@ -329,7 +329,7 @@ def _tell(session: Session, driver: RunView, *, as_json: bool) -> int:
 
 def _write_search(driver: RunView, result: SearchResult) -> None:
     """The table, then a sentence each for progress, importance, the fresh seeds, and what keeps the winner."""
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
     from mission_tui.fleet.search.result import ranked_trials
     from mission_tui.present import comparisons
     from mission_tui.present.numbers import DASH

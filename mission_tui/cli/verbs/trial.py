@@ -168,7 +168,7 @@ def _until(session: Session, run: str, done: Callable[[TrialView], bool]) -> Tri
 
 def _say(session: Session, run: str, trial: TrialView, as_json: bool) -> int:
     from mission_tui.cli.tables.documents import trial_facts, write_document
-    from mission_tui.cli.tables.table import Table
+    from mission_tui.cli.terminal_output import Table
     from mission_tui.fleet.events.trials import mean_word
 
     if as_json:

@@ -16,8 +16,7 @@ from click.core import ParameterSource
 
 from mission_tui.cli.options import json_option, preset_argument, set_option
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.tables.table import Table
-from mission_tui.cli.terminal_output import Styled, print_error, write
+from mission_tui.cli.terminal_output import Styled, Table, print_error, write
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.quantity import parse_span_s
 from mission_tui.present.numbers import DASH, count
