@@ -148,7 +148,7 @@ class Store:
         self._paid: tuple[tuple[str, MarginalGain], ...] = ()
         self._duties: tuple[FailedDuty, ...] = ()
         self._runs: dict[str, RunHistory] = {}
-        self._shelf: dict[str, _EndedRun] = {}
+        self._ends: dict[str, _EndedRun] = {}
         self._views: dict[str, views.RunView] = {}
         self._parked: set[str] = set()
         self._tried: set[str] = set()
@@ -166,7 +166,7 @@ class Store:
 
     def __contains__(self, run_id: object) -> bool:
         """Whether the run is known."""
-        return run_id in self._runs or run_id in self._shelf
+        return run_id in self._runs or run_id in self._ends
 
     def observe_unread(self, directories: int) -> None:
         """So many run directories were found and not read yet."""
@@ -186,40 +186,40 @@ class Store:
         """Know a run from now on. Comes before its facts; `spec` is None when `spec.toml` cannot be read."""
         self._runs[run_id] = RunHistory(run_id, run_dir, spec)
         self._paid = tuple(each for each in self._paid if each[0] != run_id)
-        self._shelf.pop(run_id, None)
+        self._ends.pop(run_id, None)
         self._touch(run_id, reorder=True)
 
     def add_ended(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
-        """Know of an ended run how it began and ended, and nothing else until `add_run` takes it from the shelf."""
-        self._shelve(run_id, run_dir, made, over)
+        """Know of an ended run how it began and ended, and nothing else until `add_run` loads the whole of it."""
+        self._keep_ends(run_id, run_dir, made, over)
         if made.trial is not None:
             self._branches[run_id] = made.trial
         self._touch(run_id, reorder=True)
 
-    def put_back(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
-        """Know of a run that was taken from the shelf no more than `add_ended`, as before: its place is the same."""
+    def unload(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+        """Know no more of a run that was loaded than `add_ended`, as before: its place is the same."""
         del self._runs[run_id]
         self._loaded.pop(run_id, None)
         self._views.pop(run_id, None)
-        self._shelve(run_id, run_dir, made, over)
+        self._keep_ends(run_id, run_dir, made, over)
 
     def shown_ended_ids(self) -> list[str]:
         """The ended runs of a snapshot, the last to end first."""
         return self._ordered()[1][:SNAPSHOT_ENDED]
 
     def older_ids(self) -> list[str]:
-        """Ended runs that no snapshot shows and that are not on the shelf, the last to end first."""
+        """Ended runs that are loaded and that no snapshot shows, the last to end first."""
         return [run_id for run_id in self._ordered()[1][SNAPSHOT_ENDED:] if run_id in self._runs]
 
-    def _shelve(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
+    def _keep_ends(self, run_id: str, run_dir: str, made: RunCreated, over: AttemptEnded) -> None:
         shared = structs.replace(made, preset=intern(made.preset), group=made.group and intern(made.group))
         outcome = structs.replace(over.outcome, cause=intern(over.outcome.cause))
         elsewhere = "" if run_dir == f"{self._runs_root}/{run_id}" else run_dir
-        self._shelf[run_id] = _EndedRun(run_id, elsewhere, shared, structs.replace(over, outcome=outcome))
+        self._ends[run_id] = _EndedRun(run_id, elsewhere, shared, structs.replace(over, outcome=outcome))
 
-    def shelved(self, run_id: str) -> tuple[RunCreated, AttemptEnded] | None:
-        """How a run on the shelf began and ended; None for any other."""
-        found = self._shelf.get(run_id)
+    def ends_of(self, run_id: str) -> tuple[RunCreated, AttemptEnded] | None:
+        """How an ended run that is not loaded began and ended; None for any other."""
+        found = self._ends.get(run_id)
         return None if found is None else (found.made, found.over)
 
     def replace_spec(self, run_id: str, spec: Spec) -> None:
@@ -230,7 +230,7 @@ class Store:
 
     def remove_run(self, run_id: str) -> None:
         """Forget a run whose directory was removed."""
-        if self._shelf.pop(run_id, None) is None:
+        if self._ends.pop(run_id, None) is None:
             del self._runs[run_id]
         self._loaded.pop(run_id, None)
         self._branches.pop(run_id, None)
@@ -321,8 +321,8 @@ class Store:
 
     def run(self, run_id: str) -> RunHistory:
         """The run's folded history, to read from."""
-        shelved = self._shelf.get(run_id)
-        return self._runs[run_id] if shelved is None else shelved.history(self._runs_root)
+        ended = self._ends.get(run_id)
+        return self._runs[run_id] if ended is None else ended.history(self._runs_root)
 
     def run_ids(self) -> list[str]:
         """Live runs, oldest first, then ended ones, newest first."""
@@ -358,9 +358,9 @@ class Store:
 
     def _is_in(self, run_id: str, states: Collection[str]) -> bool:
         """Whether the run's state or outcome is one of `states`."""
-        shelved = self._shelf.get(run_id)
-        if shelved is not None:
-            return "ended" in states or outcome_word(shelved.over.outcome) in states
+        ended = self._ends.get(run_id)
+        if ended is not None:
+            return "ended" in states or outcome_word(ended.over.outcome) in states
         run = self._runs[run_id]
         outcome = run.journal.outcome
         return run.state in states or (outcome is not None and outcome_word(outcome) in states)
@@ -368,7 +368,7 @@ class Store:
     def resolve(self, ref: str) -> tuple[str, ...]:
         """Run ids that `ref` means (see `fleet.views.refs`); raises `UsageError`."""
         run = self._runs.get(ref)
-        if ref in self._shelf or (run is not None and not run.journal.foreign):
+        if ref in self._ends or (run is not None and not run.journal.foreign):
             return (ref,)  # every request of a screen names runs so: twenty thousand others need not be looked through
         known = [
             (
@@ -378,11 +378,11 @@ class Store:
             for run in self._runs.values()
             for it in (run.journal,)
         ]
-        shelved = [
+        ended = [
             (each.made.t, each.id, RunRef(each.id, clean(each.made.name), False, clean(each.made.group or "")))
-            for each in self._shelf.values()
+            for each in self._ends.values()
         ]
-        return resolve(ref, [found for *_, found in sorted([*known, *shelved], key=lambda aged: aged[:2])])
+        return resolve(ref, [found for *_, found in sorted([*known, *ended], key=lambda aged: aged[:2])])
 
     def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
         """Take in the whole of a run's `metrics.jsonl`; runs are let go again, the longest loaded first."""
@@ -452,7 +452,7 @@ class Store:
         if self._order is None:
             by_age = sorted(self._runs.values(), key=_age)
             ended = [(run.journal.ended_t or 0.0, run.id) for run in by_age if run.journal.over]
-            ended.extend((each.over.over_t, each.id) for each in self._shelf.values())
+            ended.extend((each.over.over_t, each.id) for each in self._ends.values())
             ended.sort(key=lambda entry: entry[0], reverse=True)
             self._order = [run.id for run in by_age if not run.journal.over], [run_id for _, run_id in ended]
         return self._order

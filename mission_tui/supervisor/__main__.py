@@ -46,7 +46,7 @@ from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import Keepers, LocalLauncher
 from mission_tui.supervisor.launchers.preloaded import preloading
-from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting, taking_in
+from mission_tui.supervisor.lifecycle.adoption import taking_in, view_of_waiting
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
@@ -271,7 +271,7 @@ async def _load_rest(core: Core) -> None:
     for run_id in older:
         begun = time.monotonic()
         if run_id in core.waiting:
-            glimpse_waiting(core, run_id, asked=False)
+            view_of_waiting(core, run_id, asked=False)
         await asyncio.sleep(REST * (time.monotonic() - begun))
     if older:
         log.info("all %d older runs are known", len(older))

@@ -23,7 +23,7 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
-from mission_tui.supervisor.lifecycle.adoption import Shelving
+from mission_tui.supervisor.lifecycle.adoption import Unloading
 from mission_tui.supervisor.lifecycle.arrivals import Arrivals
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
@@ -97,7 +97,7 @@ class Clock:
         core.machine.survey = self._others.survey
         self._purger = TrashPurger(core)
         self._arrivals = Arrivals(core)
-        self._shelving = Shelving(core)
+        self._unloading = Unloading(core)
         self._other_roots = OtherRoots(core)
         self._mailboxes = Mailboxes(core)
         self._claims = partial(claims_of, core)
@@ -159,9 +159,9 @@ class Clock:
             attempt("looking into the trash", lambda: self._purger.poll(time.time()), None)
         if self._beats % ARRIVAL_TICKS == 0:
             attempt("search for new run directories", self._arrivals.poll, None)
-        attempt("reading of older runs", self._shelving.bring_back, None)
+        attempt("reading of older runs", self._unloading.load_shown, None)
         if self._beats % SHELVE_TICKS == 0:
-            attempt("putting away of ended runs", lambda: self._shelving.poll(time.monotonic()), None)
+            attempt("unloading of ended runs", lambda: self._unloading.poll(time.monotonic()), None)
         attempt("journals", self._retry_journals, None)
         attempt("meters", self._sample, None)
         attempt("leftovers", self._find_stale, None)

@@ -15,7 +15,7 @@ from mission_tui.ipc import requests
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, SnapshotReply, StripReply
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.host.tasks import tasks_at_work
-from mission_tui.supervisor.lifecycle.adoption import glimpse_waiting
+from mission_tui.supervisor.lifecycle.adoption import view_of_waiting
 from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of
 from mission_tui.supervisor.runs import named_views
@@ -210,7 +210,7 @@ class RequestDispatcher:
         page, total = core.store.ended(request.offset, request.limit)
         runs, turns = [], LoopBreaks()
         for view in page:
-            runs.append(glimpse_waiting(core, view.id) if view.id in core.waiting else core.store.view(view.id))
+            runs.append(view_of_waiting(core, view.id) if view.id in core.waiting else core.store.view(view.id))
             await turns.offer()
         return EndedReply(re=request.id, runs=tuple(runs), total=total)
 
@@ -222,7 +222,7 @@ class RequestDispatcher:
         page, total = core.store.page(request.offset, min(request.limit, requests.MOST_PAGE), request.states)
         runs, turns = [], LoopBreaks()
         for run_id in page:
-            runs.append(glimpse_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
+            runs.append(view_of_waiting(core, run_id) if run_id in core.waiting else core.store.view(run_id))
             await turns.offer()
         return PageReply(re=request.id, snapshot=structs.replace(header, runs=tuple(runs)), total=total)
 

@@ -580,7 +580,7 @@ def test_a_run_is_pausing_from_the_asking_until_its_update_ends() -> None:
     assert not paused.snapshot(100.0).runs[0].pausing
 
 
-def test_a_run_that_was_put_back_has_its_place_and_end_and_nothing_more() -> None:
+def test_an_unloaded_run_has_its_place_and_end_and_nothing_more() -> None:
     """What was read of an older run is let go again; lists, names and pages are as before it was read."""
     store = empty_store()
     made, over = RunCreated(1, 5.0, "old", "demo"), AttemptEnded(3, 6.0, 1, Finished("000000064"))
@@ -591,13 +591,13 @@ def test_a_run_that_was_put_back_has_its_place_and_end_and_nothing_more() -> Non
     for fact in (made, AttemptStarting(2, 5.5, 1), update(1, 1), over):
         store.apply(RUN, fact)
     assert store.view(RUN).timesteps == STEPS
-    store.put_back(RUN, f"/lab/runs/{RUN}", made, over)
+    store.unload(RUN, f"/lab/runs/{RUN}", made, over)
     assert (store.view(RUN), store.ended(0, 9)) == before
-    assert store.shelved(RUN) == (made, over)
-    assert (store.resolve("old"), store.run_ids(), store.shelved(newer)) == ((RUN,), [newer, RUN], None)
+    assert store.ends_of(RUN) == (made, over)
+    assert (store.resolve("old"), store.run_ids(), store.ends_of(newer)) == ((RUN,), [newer, RUN], None)
 
 
-def test_what_a_run_on_the_shelf_brought_the_others_is_still_told() -> None:
+def test_what_an_unloaded_run_brought_the_others_is_still_told() -> None:
     """The newest gain may be that of a run after which hundreds ended by themselves."""
     store = empty_store()
     made, over = RunCreated(1, 5.0, "old", "demo"), AttemptEnded(4, 6.0, 1, Finished("000000064"))
@@ -605,7 +605,7 @@ def test_what_a_run_on_the_shelf_brought_the_others_is_still_told() -> None:
     store.add_run(RUN, f"/lab/runs/{RUN}", SPEC)
     for fact in (made, AttemptStarting(2, 5.5, 1), GainMeasured(3, 5.7, gain), over):
         store.apply(RUN, fact)
-    store.put_back(RUN, f"/lab/runs/{RUN}", made, over)
+    store.unload(RUN, f"/lab/runs/{RUN}", made, over)
     assert store.snapshot(10.0).paid == (RunGain(RUN, "old", gain),)
 
 

@@ -85,7 +85,7 @@ class SpanHistory:
     """A day of one run's phases: nearly as they were for a quarter of an hour, in coarser buckets before."""
 
     def __init__(self) -> None:
-        self._shelves = tuple(_Tier(width, horizon) for width, horizon in SPAN_LEVELS)
+        self._tiers = tuple(_Tier(width, horizon) for width, horizon in SPAN_LEVELS)
         self.until = float("-inf")
         """Where the newest span ends, also one that only coarser levels still have; minus infinity without one."""
 
@@ -93,40 +93,40 @@ class SpanHistory:
         """Take the next span, which begins no earlier than the last one ended; an empty one is nothing."""
         if span.until > span.since:
             self.until = span.until
-            for shelf in self._shelves:
-                shelf.add(span)
+            for tier in self._tiers:
+                tier.add(span)
 
     def restore(self, kept: Sequence[Sequence[Span]]) -> None:
         """Begin with what another history kept of each level. What its coarser ones had not completed is made anew."""
         finer: _Tier | None = None
-        for shelf, spans in zip(self._shelves, kept, strict=True):
+        for tier, spans in zip(self._tiers, kept, strict=True):
             for span in spans:
-                shelf.put(span)
-            for span in finer.between(shelf.until, float("inf")) if finer is not None else ():
-                shelf.add(span)
-            finer = shelf
-        self.until = max(shelf.until for shelf in self._shelves)
-        for finer, coarser in pairwise(self._shelves):
+                tier.put(span)
+            for span in finer.between(tier.until, float("inf")) if finer is not None else ():
+                tier.add(span)
+            finer = tier
+        self.until = max(tier.until for tier in self._tiers)
+        for finer, coarser in pairwise(self._tiers):
             finer.forgot = finer.forgot or coarser.first < finer.first
 
     def complete(self, level: int, since: float) -> list[Span]:
         """What `level` keeps for good of the time from `since` on."""
-        return self._shelves[level].complete(since)
+        return self._tiers[level].complete(since)
 
     def between(self, since: float, until: float) -> Iterator[Span]:
         """Every moment once, from the finest level that reaches back to it; cut at `since` and `until`."""
         parts, end = list[list[Span]](), until
-        for shelf in self._shelves:
-            part = shelf.between(since, end)
+        for tier in self._tiers:
+            part = tier.between(since, end)
             parts.append(part)
-            end = min(end, shelf.reaches)
+            end = min(end, tier.reaches)
             if end <= since:
                 break
         for part in reversed(parts):
             yield from part
 
     def __len__(self) -> int:
-        return sum(len(shelf) for shelf in self._shelves)
+        return sum(len(tier) for tier in self._tiers)
 
 
 def thinned(spans: Sequence[Span], seconds: float, most: int) -> tuple[Span, ...]:

@@ -129,17 +129,17 @@ class CellHistory:
     def restore(self, kept: Sequence[Iterable[Cell]]) -> None:
         """Begin with what another history kept of each level. What its coarser ones had not completed is made anew."""
         finer: _Tier | None = None
-        for (width, _), shelf, gathering, cells in zip(self.levels, self._kept, self._gathering, kept, strict=True):
+        for (width, _), tier, gathering, cells in zip(self.levels, self._kept, self._gathering, kept, strict=True):
             for cell in cells:
-                shelf.append(cell)
-            missing = next(iter(reversed(shelf))).t + width if len(shelf) else float("-inf")
+                tier.append(cell)
+            missing = next(iter(reversed(tier))).t + width if len(tier) else float("-inf")
             for cell in finer if finer is not None else ():
                 complete = gathering.add(cell) if cell.t >= missing else None
                 if complete is not None:
-                    shelf.append(complete)
-            finer = shelf
-        shelves = list(zip(self.levels, self._kept, strict=True))
-        for (_, finer), ((width, _), coarser) in reversed(list(pairwise(shelves))):
+                    tier.append(complete)
+            finer = tier
+        tiers = list(zip(self.levels, self._kept, strict=True))
+        for (_, finer), ((width, _), coarser) in reversed(list(pairwise(tiers))):
             # The coarser cell in which the fine ones begin is no older than they are, though it begins before them.
             older = coarser.first < (finer.first // width * width if len(finer) else float("inf"))
             empty = not len(finer) and not len(coarser)

@@ -3,7 +3,7 @@
 Nothing found there is fatal. What is damaged is shown as damaged, once in the journal of its run, and whatever can be
 concluded from the other files is.
 
-Of all but the newest ended runs only name and end are kept, on a shelf: the whole of one is read when it is asked for.
+Of all but the newest ended runs only name and end are kept: the whole of one is loaded when it is asked for.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ READ_S = 1800.0
 """How long one run may keep this process busy before it is given up; a million updates take a third of it."""
 QUIET_S = 600.0
 """Nothing that is asked of an ended run, and nothing that is done about its end, takes as long as this."""
-SHELVE_S = 0.01
-"""How long putting runs away, or reading them again, keeps the loop in a beat: some tens of them, or a few."""
+UNLOAD_S = 0.01
+"""How long unloading runs, or loading them again, keeps the loop in a beat: some tens of them, or a few."""
 
 log = logging.getLogger(__name__)
 
 
 def taking_in(core: Core) -> Iterator[None]:
-    """Know every run of the runs root: adopt the live ones, load the newest ended ones, shelve the rest.
+    """Know every run of the runs root: adopt the live ones, load the newest ended ones, leave the rest unloaded.
 
-    What is on the shelf has its name, its end and its place in every list; the rest of it waits in `core.waiting` until
-    it is wanted or `load_waiting` comes to it.
+    What is not loaded has its name, its end and its place in every list; it stands in `core.waiting` until it is wanted
+    or `load_waiting` comes to it.
     """
     core.fetch = partial(load_waiting, core)
     runs = list(run_dirs(core.root))
@@ -64,7 +64,7 @@ def taking_in(core: Core) -> Iterator[None]:
 
 
 def taking_in_more(core: Core, runs: Sequence[RunDir]) -> Iterator[None]:
-    """Know `runs`, which came into the runs root since: the last to end first, older ones shelved as at the start."""
+    """Know `runs`, which came into the runs root since: the last to end first, older ones as at the start."""
     return taking_in_runs(_Adoption(core), runs)
 
 
@@ -111,7 +111,7 @@ def show_damaged(runs: Runs, run_dir: RunDir, why: str) -> None:
 
 
 def load_waiting(core: Core, run_id: str, newest_bytes: int = run_on_disk.LAST_BYTES) -> None:
-    """Know the whole of an ended run that waits on the shelf; of any other nothing is read."""
+    """Load the whole of an ended run that is not loaded; of any other nothing is read."""
     if run_id not in core.live:
         core.fetched[run_id] = time.monotonic()
     if run_id in core.waiting:
@@ -124,69 +124,69 @@ def load_waiting(core: Core, run_id: str, newest_bytes: int = run_on_disk.LAST_B
             show_damaged(core, run_dir, run_on_disk.why_unreadable(error))
 
 
-def glimpse_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
-    """The whole view of an ended run that waits on the shelf, and it waits there again: what is done about an older run
-    is done, and of twenty thousand only how they ended stays in memory. One that somebody has to see stays known.
+def view_of_waiting(core: Core, run_id: str, *, asked: bool = True) -> RunView:
+    """The whole view of an ended run that is not loaded, which it is not afterwards either: what is done about an older
+    run is done, and of twenty thousand only how they ended stays in memory. One that somebody has to see stays known.
 
     What somebody `asked` for, and while there is room whatever was seen, is not read again before it is changed.
     """
-    run_dir, views = core.run_dir(run_id), core.shelved_views
+    run_dir, views = core.run_dir(run_id), core.unloaded_views
     kept = views.get(run_dir)
     if kept is not None:
         return kept
-    shelved = core.store.shelved(run_id)
-    stamp = stamp_of(run_dir, shelved[1].attempt) if shelved is not None else 0
+    ends = core.store.ends_of(run_id)
+    stamp = stamp_of(run_dir, ends[1].attempt) if ends is not None else 0
     load_waiting(core, run_id)
     view = core.store.view(run_id)
-    if shelved is not None and _can_wait(core, run_id, shelved[0]):
-        _put_back(core, run_id, *shelved)
+    if ends is not None and _can_wait(core, run_id, ends[0]):
+        _unload(core, run_id, *ends)
         if asked or not views.full:
             views.keep(run_dir, view, stamp)
     return view
 
 
 def _can_wait(core: Core, run_id: str, made: facts.RunCreated) -> bool:
-    """Whether nothing is lost where a run that is known as a whole waits on the shelf; `made` says its name there."""
+    """Whether nothing is lost where a run that is loaded is unloaded; `made` says its name then."""
     run, view = core.store.run(run_id), core.store.view(run_id)
     same_words = (clean(made.name), clean(made.group or "")) == (view.name, view.group or "")
     return same_words and run.state == "ended" and not view.flags and not run.journal.foreign
 
 
-def _put_back(core: Core, run_id: str, made: facts.RunCreated, over: facts.AttemptEnded) -> None:
-    core.store.put_back(run_id, core.store.run(run_id).run_dir, made, over)
+def _unload(core: Core, run_id: str, made: facts.RunCreated, over: facts.AttemptEnded) -> None:
+    core.store.unload(run_id, core.store.run(run_id).run_dir, made, over)
     core.waiting[run_id] = None
     core.fetched.pop(run_id, None)
 
 
-class Shelving:
-    """Puts ended runs on the shelf while this process lives, as a start would: each takes some twenty kilobytes, and
+class Unloading:
+    """Unloads ended runs while this process lives, as a start would: each takes some twenty kilobytes, and
     thousands end in weeks. Those that a snapshot shows stay known, and those that somebody asked for a moment ago.
     """
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._unfit: dict[str, int] = {}
-        """By the number of its last event then, what the files of a run do not show as ended at a glimpse."""
+        """By the number of its last event then, what the files of a run do not show as ended in a short summary."""
 
-    def bring_back(self) -> None:
+    def load_shown(self) -> None:
         """Read some of the runs that a snapshot shows since newer ones were removed: it has only their end."""
         core, begun = self._core, time.monotonic()
         if core.reading.whole.is_set():
             for run_id in core.store.shown_ended_ids():
                 if run_id in core.waiting:
                     load_waiting(core, run_id, run_on_disk.SPARKLINE_BYTES)
-                    if time.monotonic() - begun > SHELVE_S:
+                    if time.monotonic() - begun > UNLOAD_S:
                         return
 
     def poll(self, now: float) -> None:
-        """At monotonic `now`: put away some of those that are due, the first to end first."""
+        """At monotonic `now`: unload some of those that are due, the first to end first."""
         core, begun = self._core, time.monotonic()
         older = core.store.older_ids() if core.reading.whole.is_set() else []
         self._unfit = {run_id: self._unfit[run_id] for run_id in older if run_id in self._unfit}
         for run_id in reversed(older):
             if self._is_due(run_id, now):
-                self._shelve(run_id)
-                if time.monotonic() - begun > SHELVE_S:
+                self._unload_ended(run_id)
+                if time.monotonic() - begun > UNLOAD_S:
                     return
 
     def _is_due(self, run_id: str, now: float) -> bool:
@@ -195,12 +195,12 @@ class Shelving:
         used = max(times.get(run_id, float("-inf")) for times in (core.fetched, core.launched))
         return not held and now - used > QUIET_S and self._unfit.get(run_id) != core.store.run(run_id).journal.seq
 
-    def _shelve(self, run_id: str) -> None:
+    def _unload_ended(self, run_id: str) -> None:
         core = self._core
         found = run_on_disk.read_short_summary(core.run_dir(run_id))
         match found.events if found is not None else ():
             case [facts.RunCreated() as made, facts.AttemptEnded() as over] if _can_wait(core, run_id, made):
-                _put_back(core, run_id, made, over)
+                _unload(core, run_id, made, over)
                 core.launched.pop(run_id, None)
                 core.counted.pop(run_id, None)
             case _:

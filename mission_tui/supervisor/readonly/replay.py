@@ -105,8 +105,8 @@ class PastFleet:
         for place, past in enumerate(over):
             if place < SNAPSHOT_ENDED:
                 self._guard(past, partial(self._show_end, past, run_on_disk.SPARKLINE_BYTES))
-            elif past.shown != "shelf":
-                self._shelve(past)
+            elif past.shown != "unloaded":
+                self._unload(past)
         for past in runs:
             if past.over_t > moment:
                 self._guard(past, partial(self._show_life, past))
@@ -134,7 +134,7 @@ class PastFleet:
     def fetch(self, run_id: str) -> None:
         """Know the end of a run that had long been over."""
         past = self._runs.get(run_id)
-        if past is not None and past.shown == "shelf":
+        if past is not None and past.shown == "unloaded":
             self._guard(past, partial(self._show_end, past, run_on_disk.LAST_BYTES))
 
     def _guard(self, past: _PastRun, work: Callable[[], None]) -> None:
@@ -151,11 +151,11 @@ class PastFleet:
             self.store.remove_run(past.id)
         past.shown, past.events, past.rows = "", [], 0
 
-    def _shelve(self, past: _PastRun) -> None:
+    def _unload(self, past: _PastRun) -> None:
         assert past.over is not None
         self._hide(past)
         self.store.add_ended(past.id, str(past.dir.path), past.made, past.over)
-        past.shown = "shelf"
+        past.shown = "unloaded"
 
     def _show_end(self, past: _PastRun, newest_bytes: int) -> None:
         """A run that was over: its events and its last rows."""

@@ -5,7 +5,7 @@ What is journaled is in the store in the same step. It keeps state for the modul
 `Lanes` are the phases of every run of the last day, each from the facts that the fleet takes in anyway. A lost link
 begins a gap when the supervisor notices it; every other time is the one that the fact names.
 
-Views of ended runs wait on a shelf, kept with what their files were when they were read. Reading such a run takes some
+Views of ended runs that are not loaded are kept with what their files were when they were read. To read one takes some
 milliseconds, and a page of a list asks for hundreds. A view is given again only while every file that it came of, and
 every folder on the way, is the one that it was.
 """
@@ -145,7 +145,7 @@ class Runs:
         self.unwritten: dict[str, RunJournal] = {}
         self.counted: dict[str, SizeCount] = {}
         self.waiting: dict[str, None] = {}
-        self.shelved_views = ShelvedViews()
+        self.unloaded_views = UnloadedViews()
         self.fetch: Callable[[str], None] = lambda _: None
         self.fetched: dict[str, float] = {}
         self.changed = asyncio.Event()
@@ -332,15 +332,15 @@ class RunNames:
             del self._held[name]
 
 
-MOST_SHELVED = 2000
+MOST_UNLOADED = 2000
 """Some 2 kB each."""
 
 Stamp = int
 """The hash of what nine files and folders are: of two thousand runs those facts would take megabytes."""
 
 
-class ShelvedViews:
-    """At most `MOST_SHELVED` views; of more, those that nobody asked for the longest are let go."""
+class UnloadedViews:
+    """At most `MOST_UNLOADED` views; of more, those that nobody asked for the longest are let go."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Stamp, bytes]] = {}
@@ -349,7 +349,7 @@ class ShelvedViews:
     @property
     def full(self) -> bool:
         """Whether another one takes the place of one that is kept."""
-        return len(self._kept) >= MOST_SHELVED
+        return len(self._kept) >= MOST_UNLOADED
 
     def get(self, run: RunDir) -> RunView | None:
         """The view of the run; None where none is kept, or anything of it was changed since."""

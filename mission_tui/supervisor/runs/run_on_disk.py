@@ -72,7 +72,7 @@ LAST_BYTES = 8 << 10
 
 
 class RunOnDisk(Struct, frozen=True):
-    """A run directory and what its `events.jsonl` says; of a glimpse only that it was made and that it ended.
+    """A run directory and what its `events.jsonl` says; of a short summary only that it was made and that it ended.
 
     `unreadable` says why nothing can be known of it: such a run is shown, and nothing is done with it.
     """
@@ -91,7 +91,7 @@ class RunOnDisk(Struct, frozen=True):
 
 
 def read_fleet(root: Path) -> tuple[list[RunOnDisk], list[RunOnDisk]]:
-    """Live runs, oldest first, each read; and ended ones, the last to end first, most of them a glimpse."""
+    """Live runs, oldest first, each read; and ended ones, the last to end first, most of them as a short summary."""
     return parted(map(read_summary, run_dirs(root)))
 
 
@@ -343,16 +343,16 @@ class Intake(Protocol):
 
 def taking_in(intake: Intake, runs: Sequence[RunDir]) -> Iterator[None]:
     """Take in `runs`, in steps of some milliseconds each."""
-    glimpsed: list[RunOnDisk] = []
+    found_first: list[RunOnDisk] = []
     long: list[RunDir] = []
     for run in runs:
         found = read_short_summary(run)
         if found is None and journal_bytes(run) > SHORT_BYTES:
             long.append(run)
         else:
-            glimpsed.append(found if found is not None else (yield from reading_run(run)))
+            found_first.append(found if found is not None else (yield from reading_run(run)))
         yield
-    live, ended = parted(glimpsed)
+    live, ended = parted(found_first)
     for found in live:
         yield from _guarded(intake, found.dir, intake.adopting(found))
     for place, found in enumerate(ended):

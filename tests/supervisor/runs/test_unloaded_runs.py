@@ -1,5 +1,5 @@
-"""Older runs wait on the shelf, also those that ended in this supervisor's life; views of them that are kept spare
-reading, and are never told of files that were changed."""
+"""Of older runs only the ends are known, also of those that ended in this supervisor's life; views of them that are
+kept spare reading, and are never told of files that were changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import adoption
-from mission_tui.supervisor.lifecycle.adoption import QUIET_S, glimpse_waiting, taking_in
+from mission_tui.supervisor.lifecycle.adoption import QUIET_S, taking_in, view_of_waiting
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
 from mission_tui.supervisor.runs import registry, run_on_disk
 from mission_tui.supervisor.runs.core import Core
@@ -68,7 +68,7 @@ def opens() -> Iterator[Opened]:
 
 @pytest.fixture
 async def core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Core:
-    """A supervisor's, over `OLDER` ended runs that are all on the shelf."""
+    """A supervisor's, over `OLDER` ended runs of which none is loaded."""
     monkeypatch.setattr(run_on_disk, "SNAPSHOT_ENDED", 0)
     root, seals = tmp_path / "runs", Seals.of(os.environ)
     for number in range(OLDER):
@@ -108,7 +108,7 @@ async def test_what_was_read_before_is_not_opened_again(core: Core, monkeypatch:
     await ask()
     with opens() as opened:
         for run_id in older:
-            glimpse_waiting(core, run_id)
+            view_of_waiting(core, run_id)
     assert opened.count == 0
     await ask()
     assert pages[0] == pages[1]
@@ -151,10 +151,10 @@ async def test_a_run_that_was_changed_is_read_anew(
 ) -> None:
     """Whatever was done to its files or folders, what is said of a run is true."""
     run_id = next(iter(core.waiting))
-    assert glimpse_waiting(core, run_id).flags == ()
+    assert view_of_waiting(core, run_id).flags == ()
     change(core.run_dir(run_id))
     with opens() as opened:
-        assert glimpse_waiting(core, run_id).flags == flags
+        assert view_of_waiting(core, run_id).flags == flags
     assert opened.count > 0
 
 
@@ -162,12 +162,12 @@ async def test_of_more_than_there_is_room_for_those_that_were_asked_for_stay(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is only looked at in passing takes nobody's place; what is asked for takes that of the longest unasked."""
-    monkeypatch.setattr(registry, "MOST_SHELVED", 2)
+    monkeypatch.setattr(registry, "MOST_UNLOADED", 2)
     first, second, third = core.waiting
 
     def read(run_id: str, *, asked: bool) -> bool:
         with opens() as opened:
-            glimpse_waiting(core, run_id, asked=asked)
+            view_of_waiting(core, run_id, asked=asked)
         return opened.count > 0
 
     assert [read(run_id, asked=False) for run_id in (first, second, third, first)] == [True, True, True, False]
@@ -191,8 +191,8 @@ def over(sim: SimulatedLab, count: int) -> list[str]:
 
 
 def put_away(sim: SimulatedLab, *runs: str) -> None:
-    """Wait until the runs are on the shelf."""
-    sim.until(lambda: sim.core.waiting.keys() >= {*runs}, QUIET_S, "they are on the shelf")
+    """Wait until the runs are unloaded."""
+    sim.until(lambda: sim.core.waiting.keys() >= {*runs}, QUIET_S, "they are unloaded")
 
 
 def named(sim: SimulatedLab, *runs: str) -> tuple[RunView, ...]:
@@ -203,7 +203,7 @@ def named(sim: SimulatedLab, *runs: str) -> tuple[RunView, ...]:
 
 
 @pytest.mark.usefixtures("shown")
-def test_runs_that_end_in_a_supervisors_life_are_put_on_the_shelf(sim: SimulatedLab) -> None:
+def test_runs_that_end_in_a_supervisors_life_are_unloaded(sim: SimulatedLab) -> None:
     """Only what a snapshot shows stays in memory; of the others the same is said as before, and each can go on."""
     first, second, third = over(sim, 3)
     before = named(sim, first, second)
@@ -228,7 +228,7 @@ def test_a_run_that_is_shown_since_newer_ones_were_removed_is_read_again(sim: Si
 
 
 @pytest.mark.usefixtures("shown")
-def test_what_is_journaled_of_a_run_on_the_shelf_follows_its_last_event(sim: SimulatedLab) -> None:
+def test_what_is_journaled_of_an_unloaded_run_follows_its_last_event(sim: SimulatedLab) -> None:
     """Be it a note of a person or what came of a duty that took longer: no number is used twice."""
     run, _ = over(sim, 2)
     sim.ask(lambda id_: Note(id=id_, run=run, text="before"))
