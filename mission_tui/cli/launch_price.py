@@ -1,5 +1,5 @@
 """What a launch is about to make: a row per run, with the settings in which the runs differ, and what auto-scaling does
-to them; and what it would cost, without starting anything: asked of a running supervisor, else read from the run files,
+to them; and the price of it, without starting anything: asked of a running supervisor, else read from the run files,
 else estimated from the settings. As tables on stderr or facts of a document.
 """
 

@@ -1,4 +1,6 @@
-"""How a run stands and how it ended: closed sets of states and outcomes, each outcome with its own data."""
+"""How a run stands and how it ended: closed sets of states and of outcomes (finished, stopped, killed, failed, lost),
+each outcome with its own data.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ INTERRUPTED = {
     "PREEMPTED": "it made room for another job",
     "TIMEOUT": "the time limit of its job was reached",
 }
-"""The ends after which a run may go on in another job."""
+"""The ends after which a run may go on in another job: a lost node, preemption, a time limit."""
 
 _NO_SUCH_NODE = (
     "no node has what it asks for, and it may wait for ever (`sinfo -o '%P %a %l %c %m %G'` lists what there is)"

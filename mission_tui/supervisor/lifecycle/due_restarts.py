@@ -1,4 +1,5 @@
-"""Whether a run restarts by its own rules, when an attempt has failed or a reboot took it; and which restarts are due.
+"""Whether a run restarts by its own rules, when an attempt has failed (a retry) or a reboot took it; and which restarts
+are due.
 
 The journal holds when that is, so whichever supervisor lives then does it; ending the run meanwhile takes it back.
 """
