@@ -1,8 +1,8 @@
 """Freezing and thawing a run, and noticing when somebody else did either.
 
 `frozen` is what was seen, never what was hoped for: it is journaled when the processes stand, and taken back when the
-trainer is seen running. So a supervisor that comes later, or a SIGSTOP from elsewhere, changes nothing about its truth.
-The run's launcher stops every process of it but its keeper, where it can; nothing here is asked of one that cannot.
+trainer is seen running. So it stays true when another supervisor takes over, or when somebody else sends SIGSTOP. The
+run's launcher stops every process of it but its keeper, where it can; nothing here is asked of one that cannot.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def thaw_run(runs: Runs, run: LiveRun) -> None:
 
 
 def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
-    """After a restart: finish a freeze that was asked and not seen done. A beat later its truth is looked at anyway."""
+    """After a restart: finish a freeze that was asked for and not seen done. One beat later its state is checked
+    anyway.
+    """
     known = core.store.run(run.id)
     if known.journal.frozen is not None:
         run.freeze()

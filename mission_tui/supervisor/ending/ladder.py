@@ -2,7 +2,7 @@
 
 The keeper carries out the ladder and records it; each step has a timeout, its grace. What was asked before a supervisor
 or a keeper died is carried on by the process that is left. The run's launcher knows whom to signal, or what to ask of
-its engine. Whom even SIGKILL does not end is shown with pid, state and wait channel until it is gone.
+its engine. A process that survives SIGKILL is shown with pid, state and wait channel until it is gone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _terminate_unless_saving(runs: Runs, run: LiveRun) -> None:
 
 
 def resume_ending(runs: Runs, run: LiveRun) -> None:
-    """Somebody died who was ending the run: go on with what was asked. A trainer that comes back is asked once more."""
+    """The supervisor or keeper that was ending the run died: go on with what was asked. A trainer that connects again
+    is asked once more.
+    """
     asked = runs.store.run(run.id).journal.asked
     if "kill" in asked:
         kill_now(runs, run)
@@ -77,12 +79,12 @@ def resume_ending(runs: Runs, run: LiveRun) -> None:
 
 
 def kill_now(runs: Runs, run: LiveRun) -> None:
-    """Kill all that belongs to the run; where no keeper sees it through, find out whether it worked."""
+    """Kill every process of the run; without a keeper, check later whether that worked."""
     reached = run.launcher.kill(run.job)
     if reached == "trainer":
         run.escalate_later(KILL_WAIT_S, lambda: _admit(runs, run))
     elif reached == "nobody":
-        log.warning("%s: nobody to kill is known yet", run.id)
+        log.warning("%s: no process to kill is known yet", run.id)
 
 
 def _terminate(runs: Runs, run: LiveRun) -> None:
@@ -92,11 +94,11 @@ def _terminate(runs: Runs, run: LiveRun) -> None:
         until = time.monotonic() + SAVE_GRACES * grace_s
         run.escalate_later(grace_s, lambda: _after_grace(runs, run, 0, until))
     elif reached == "nobody":
-        log.warning("%s: nobody to terminate is known yet", run.id)
+        log.warning("%s: no process to terminate is known yet", run.id)
 
 
 def _after_grace(runs: Runs, run: LiveRun, before: int, until: float) -> None:
-    """The trainer of a keeperless run did not end in time: a save that grows is waited for, nothing else is."""
+    """The trainer of a run without a keeper did not end in time: kill it, unless its checkpoint still grows."""
     saved = _unsaved_bytes(run)
     if saved != before and time.monotonic() < until:
         run.escalate_later(SAVE_LOOK_S, lambda: _after_grace(runs, run, saved, until))
@@ -105,7 +107,7 @@ def _after_grace(runs: Runs, run: LiveRun, before: int, until: float) -> None:
 
 
 def _admit(runs: Runs, run: LiveRun) -> None:
-    """Even SIGKILL did not end the trainer of a keeperless run."""
+    """SIGKILL did not end the trainer of a run without a keeper: show that."""
     if runs.live.get(run.id) is run and run.lives():
         log.error("%s: even SIGKILL does not end %s", run.id, run.launcher.describe(run.job))
         runs.apply(run.id, FlagSeen("unkillable", raised=True))
@@ -120,12 +122,12 @@ def _unsaved_bytes(run: LiveRun) -> int:
 
 
 def who_hangs(ended: ExitRecord) -> str:
-    """Which processes of an ended attempt are still there, in words to look for them by; empty when none is."""
+    """Which processes of an ended attempt are still there: pid, state and what each waits for; empty when none is."""
     return ", ".join(process_in_words(left.pid, left.state, left.wchan) for left in ended.left if _exists(left.pid))
 
 
 def flag_unkillable(core: Core, run_id: str, ended: ExitRecord) -> None:
-    """Flag the run while anybody whom its keeper could not end is there."""
+    """Flag the run while a process that its keeper could not end is still there."""
     pids = tuple(left.pid for left in ended.left if _exists(left.pid))
     if pids:
         core.unkillable[run_id] = pids
@@ -133,7 +135,7 @@ def flag_unkillable(core: Core, run_id: str, ended: ExitRecord) -> None:
 
 
 def check_unkillable(core: Core) -> None:
-    """Take the flag away from runs whose last process is gone at last."""
+    """Remove the flag from runs whose last process is gone."""
     for run_id, pids in list(core.unkillable.items()):
         if not any(map(_exists, pids)):
             del core.unkillable[run_id]

@@ -1,4 +1,4 @@
-"""What may be removed, and the two ways in which it goes: to the trash, or as if it had never been.
+"""What may be removed, and how: into the trash, or at once and for good.
 
 Only what has ended goes to the trash: journaled, moved there whole, forgotten here; what lies there for longer than a
 day is purged, a run at a time, beside the loop. A launch that is undone, and a run that was made to be measured, is
@@ -56,7 +56,7 @@ def objection(core: Core, run_id: str) -> str | None:
 def to_trash(runs: Runs, run_id: str, checkpoint: str | None = None) -> Trashed:
     """Move a run to which there is no objection, or one checkpoint of it, to the trash. Raises `StorageError`.
 
-    Not in a thread: nobody may resume the run between the look at it and this.
+    Not in a thread: nobody may resume the run between the check and the move.
     """
     run = runs.run_dir(run_id)
     runs.fleet.run_trashed(run_id, checkpoint)
@@ -71,7 +71,7 @@ def to_trash(runs: Runs, run_id: str, checkpoint: str | None = None) -> Trashed:
 
 
 async def free(runs: Runs, item: Trashed) -> None:
-    """Give the bytes of what lies in the trash back for good. Raises `StorageError`."""
+    """Delete what lies in the trash for good. Raises `StorageError`."""
     await asyncio.to_thread(purge, runs.root, item)
     runs.fleet.run_removed(item.run, item.checkpoint)
 
@@ -91,7 +91,7 @@ def ref_in_trash(runs: Runs, item: Trashed) -> RunRef:
 
 
 class TrashPurger:
-    """Looked at now and then; giving many bytes back may take longer than a beat."""
+    """Called now and then; deleting many bytes may take longer than a beat."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -145,7 +145,9 @@ async def kill_live(runs: Runs, run_id: str) -> None:
 
 
 async def undo_launch(runs: Runs, run_id: str) -> None:
-    """Nothing of the run is left. Raises `MissionError` when it does not die, `StorageError` for the disk."""
+    """Kill the run if it lives, and remove everything of it. Raises `MissionError` when it does not die, `StorageError`
+    for the disk.
+    """
     await kill_live(runs, run_id)
     remove_run(runs.root, runs.run_dir(run_id))
     runs.forget(run_id)
@@ -153,7 +155,7 @@ async def undo_launch(runs: Runs, run_id: str) -> None:
 
 
 def left_behind(core: Core) -> list[str]:
-    """Runs that were made to be measured, as a supervisor finds them when it begins: whoever measured them is gone.
+    """Runs that were made for a measurement, as a supervisor finds them at its start: the one that measured is gone.
 
     One that failed stays, for its log to be read, and so does one that somebody resumed.
     """
@@ -168,8 +170,8 @@ def left_behind(core: Core) -> list[str]:
 
 
 async def remove_runs(core: Core, made: Sequence[str], *, keep: bool = False) -> None:
-    """Kill what lives of `made`; remove the rest, unless it is kept or somebody works with it. Raises `MissionError`
-    for one that does not die.
+    """Kill the live runs of `made`; remove all that have ended, unless `keep` or something works with one. Raises
+    `MissionError` for one that does not die.
     """
     for run_id in made:
         await kill_live(core, run_id)

@@ -1,8 +1,8 @@
 """The one process that loads NVML: looks at every GPU 20 times a second and prints a JSON line of them four times.
 
 A driver call may never return, so this runs apart and can be killed and abandoned; it ends when its lines are read no
-more. What the driver prints goes nowhere: the lines have a descriptor of their own. Whatever ends it is its last line.
-It measures what it costs itself, and looks less often where it would take more than 2 % of a core.
+more. What the driver prints is discarded: the lines have a descriptor of their own. Its last line says why it ends. It
+measures what it costs itself, and looks less often where it would take more than 2 % of a core.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SILENT = " (does not answer)"
 
 
 def main() -> int:
-    """Probe until the reader is gone; 0 when NVML is absent, the reader left, or what went wrong was said."""
+    """Probe until the reader is gone; 0 when NVML is absent, the reader left, or the last line says what went wrong."""
     out = _own_descriptor()
     try:
         try:

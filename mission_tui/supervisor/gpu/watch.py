@@ -1,7 +1,7 @@
 """The supervisor's side of the GPU probe: starts it, reads its lines, and gives up on it when it falls silent.
 
 A probe stuck in the driver cannot be reaped; at most two such are left behind, then no other is started. However one
-ends, why it did is said, and another is tried: soon after the first end, once a minute after some.
+ends, the reason is shown, and another is tried: soon after the first end, once a minute after some.
 """
 
 from __future__ import annotations

@@ -398,4 +398,4 @@ def _why_unseen(holders: Sequence[Holder]) -> str:
     who += f" and {len(holders) - 3} more" if len(holders) > 3 else ""
     if any(holder.marked for holder in holders):
         return f"its keeper and trainer are gone, but what they started holds its lease: {who}; `clean` shows it"
-    return f"alive, but not to be controlled from here: {who} holds its lease, and nothing proves that it is its own"
+    return f"alive, but cannot be controlled from here: {who} holds its lease, and nothing proves that it is the run's"

@@ -349,7 +349,7 @@ async def _discard(core: Core, run_id: str, request: Try) -> Accepted:
     trial, name = _newest(core, run_id), core.store.view(run_id).name
     number, closed = trial.plan.number, trial.closed
     if closed is not None and closed.how in ("taking", "returning"):
-        raise UsageError(f"{closed.branch} is on its way into the place of {name}: wait for that")
+        raise UsageError(f"{closed.branch} is about to replace {name}: wait for that")
     keep = "" if closed is None else closed.by
     branches = [branch for branch, _ in trial_branches(core, run_id, number) if branch != keep]
     if not branches:

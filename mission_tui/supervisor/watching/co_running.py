@@ -1,9 +1,9 @@
-"""Which runs train beside which, on this machine or on a node of an engine, and what each brought that joined the
-others there or left them: journaled into the runs.
+"""Which runs train beside which, on this machine or on a node of an engine, and by how much the total speed rose or
+fell when one joined or left: journaled into the runs.
 
-A run is company from its hand-over to a keeper (starting costs cores too) until it has ended or is held (paused,
-frozen). That it begins to learn is journaled as well, because only then it takes what it will take. Who trained when is
-read from the store, so a supervisor that was restarted goes on where the last one was.
+A run counts as one of them from its hand-over to a keeper (starting costs cores too) until it has ended or is held
+(paused, frozen). That it begins to learn is journaled as well, because only from then on it takes its full share. Who
+trained when is read from the store, so a supervisor that was restarted goes on where the last one was.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class GainMonitor:
             self._last_place = place
 
     def _measure_place(self, place: str, candidates: list[RunHistory], now: float) -> None:
-        """Runs take from each other where they are together; of a node nobody knows here what else it does."""
+        """Runs slow each other down where they are together; what else a node does is not known here."""
         runs = self._runs
         stays = [self._once_it_came(span, run) for run in candidates for span in training_spans_of(run)]
         known = {(run.id, gain.t) for run in candidates for gain in run.journal.gains}
@@ -100,7 +100,7 @@ class GainMonitor:
             runs.record_observed_of(run_id, partial(_gain_measured, said))
 
     def _once_it_came(self, span: TrainingSpan, run: RunHistory) -> TrainingSpan:
-        """`span` without the time in which the run waited in the queue of an engine, disturbing nobody."""
+        """`span` without the time in which the run waited in the queue of an engine and took nothing."""
         if place_of(run) == HERE or span.since != run.journal.started_t:
             return span
         live = self._runs.live.get(run.id)
@@ -131,7 +131,7 @@ class GainMonitor:
         return statistics.fmean(seen) if seen else None
 
     def _full(self) -> Literal["", "cores", "gpu"]:
-        """What is used up at this moment, so that no further run can have it."""
+        """What is fully used at this moment."""
         recent = list(self._machine.host.recent)[-FULL_SAMPLES:]
         if recent and statistics.fmean(recent) >= FULL_PERCENT:
             return "cores"
@@ -156,7 +156,7 @@ def place_of(run: RunHistory) -> str | None:
 
 
 class CoRunningMonitor:
-    """Looks once a beat; what was told before a restart is in the journals."""
+    """Looks once a beat; what was journaled before a restart is not journaled again."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs

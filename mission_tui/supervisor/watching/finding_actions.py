@@ -39,7 +39,7 @@ _LADDER: Mapping[str, tuple[FindingAction, ...]] = {
 
 
 def react(core: Core, run: LiveRun, finding: Finding) -> None:
-    """Do what `finding` may cause and has not caused yet. Marked, cleared and ended ones cause nothing."""
+    """Do what `finding` may cause and has not caused yet. One that is marked, cleared or over causes nothing."""
     for action in _allowed(run, finding):
         journal = core.store.run(run.id).journal
         if finding.id in journal.due and (finding.id, finding.severity, action) not in journal.acted:

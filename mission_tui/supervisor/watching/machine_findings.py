@@ -1,9 +1,9 @@
-"""Findings of what a machine does to a run, which no row shows: threads of a command that wait for each other while
-the machine is full, and a GPU that is held and hardly used.
+"""Findings of what a machine does to a run, which no row shows: threads of a command that wait for each other while the
+machine is full, and a GPU that is held and hardly used.
 
-Our own trainers have the threads that their spec says, so nobody looks at those. The kernel counts for each thread how
-long it ran and how long it waited for a core; where it does not, nothing is concluded. How busy a GPU is with a run's
-processes is the driver's word, beside the phases of the run.
+Our own trainers have the threads that their spec says, so those are not looked at. The kernel counts for each thread
+how long it ran and how long it waited for a core; where it does not, nothing is concluded. How busy a GPU is with a
+run's processes is what the driver says, and is shown beside the phases of the run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def open_finding(core: Core, run_id: str, rule: str) -> Finding | None:
 
 
 def end_finding(core: Core, run_id: str, rule: str, t: float) -> None:
-    """What the machine did to a run is over with its processes, at unix time `t`; it stays on record."""
+    """The finding ends with the processes of its run, at unix time `t`; it stays on record."""
     if run_id in core.store and (found := open_finding(core, run_id, rule)) is not None:
         over = cleared(found, found.last_update, t)
         core.record_observed_of(run_id, lambda seq, at: FindingChanged(seq, at, over))

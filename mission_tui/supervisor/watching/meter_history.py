@@ -1,7 +1,7 @@
-"""What the instruments showed survives the supervisor: written every few seconds, read back by the next one.
+"""The history of the meters survives the supervisor: written every few seconds, read back by the next one.
 
 The histories of GPUs and processors run on the monotonic clock, the files on unix time. Nothing is written on a full
-disk, and nothing before what was there has been read: what comes back lies before what has been seen since.
+disk, and nothing until the files have been read: what they hold is older than what has been seen since.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ log = logging.getLogger(__name__)
 
 
 def read_everything(core: Core, run: LiveRun) -> None:
-    """Take in the whole file of a run that just became live here.
+    """Read the whole file of a run that just became live here.
 
-    Its attempt is judged if it lives: one that has ended was judged in its time, and by its own spec.
+    Its attempt is judged if it lives: one that has ended was judged while it ran, by its own spec.
     """
     run.judge_anew(ended=core.store.run(run.id).journal.outcome is not None)
     records = _read(core, run)
@@ -92,7 +92,7 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
 def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: int) -> None:
     """A duty of the trainer failed: journal it once, whether its word or its record came first.
 
-    Where no row can be written no rule sees anything any more, so that much is told to people at once.
+    Where no row can be written no rule sees anything any more, so people are notified of that at once.
     """
     if number not in core.store.run(run.id).journal.failures:
         core.fail_for(run.id, duty, why, number=number)
@@ -101,13 +101,13 @@ def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: i
 
 
 def judge_some(core: Core, run: LiveRun) -> bool:
-    """Judge for a moment what was read and not judged yet; whether there is more."""
+    """Judge some of what was read and not judged yet; returns whether there is more."""
     _judge(core, run, SLICE_S)
     return bool(run.unjudged)
 
 
 def judge_silence(core: Core, run: LiveRun, now: float) -> None:
-    """Judge that nothing came of a living trainer until unix time `now`; nothing is concluded while rows wait."""
+    """Judge that a live trainer has written nothing until unix time `now`; not while rows wait to be judged."""
     if run.judge is None or run.unjudged:
         return
     _report_breaks(core, run)
@@ -121,7 +121,7 @@ def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
 
 
 def _journal_goal(core: Core, run: LiveRun) -> None:
-    """That the run reached its goal, once; of an update that was taken back and done again, again."""
+    """Journal once that the run reached its goal; again where that update was rolled back and repeated."""
     known = core.store.run(run.id)
     goal, before = known.goal, known.journal.goal
     place = known.metrics.scanned(goal).reached if goal is not None else None

@@ -1,5 +1,5 @@
-"""Telling people: the `on_event` command and apprise, when a finding opens or becomes worse, when rows of a run find no
-room on the disk, and when an attempt ends.
+"""Telling people: the `on_event` command and apprise, when a finding opens or becomes worse, when rows of a run cannot
+be written to the disk, and when an attempt ends.
 
 A messenger runs as the user, with the folder and environment that the run was launched with; it never blocks the loop,
 has 30 s, and a few at once per run. One that fails is journaled with its finding and the reason, counted and shown; of
@@ -115,7 +115,7 @@ def notify_end(core: Core, run: LiveRun) -> None:
 
 
 def _messengers(runs: Runs, run: LiveRun, about: Finding | FailedDuty | None) -> Iterator[_Messenger]:
-    """Those of the run's spec, with a finding, a duty that failed, or the end of the attempt (None) to tell."""
+    """The notification commands of the run's spec, for a finding, a failed duty, or the end of the attempt (None)."""
     keep = run.spec.keep.health if run.spec is not None else HealthKeep()
     view = runs.store.view(run.id)
     what: EventWord = "ended"
