@@ -270,7 +270,7 @@ class Try(Request, AnsweredBy[replies.Accepted], frozen=True, kw_only=True, tag=
 
     `finding` is the id of one, its rule, or its number in the list; empty without `assignments` is the most severe that
     advises settings. `budget` (None: what usually suffices) is such as 20u or 10m for each branch; there are `seeds`
-    pairs (None: three, or five of quick branches). The other deeds are about the newest trial: `discard` moves its
+    pairs (None: three, or five of quick branches). The other actions are about the newest trial: `discard` moves its
     branches to the trash, `take` gives the run's place to the best of them, `return` takes that back.
     """
 

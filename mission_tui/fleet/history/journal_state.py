@@ -202,7 +202,7 @@ class JournalState(Struct):
             for id_ in ids:
                 del self.findings[id_]
                 self.acknowledged.pop(id_, None)
-            self.acted = {deed for deed in self.acted if deed[0] not in ids}
+            self.acted = {action for action in self.acted if action[0] not in ids}
             if len(self.findings) <= MOST_FINDINGS // 2:
                 return
 

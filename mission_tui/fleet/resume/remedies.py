@@ -255,7 +255,7 @@ class ResumeTarget(Struct, frozen=True):
 
 
 def apply_remedy(was: Spec, target: ResumeTarget, field: str, remedy: Remedy) -> ResumeTarget:
-    """`target` with the `remedy` of `field` carried out. A branch is another deed and changes nothing here.
+    """`target` with the `remedy` of `field` carried out. A branch is a run of its own and changes nothing here.
 
     Raises `PresetError` for words that fit no field.
     """
