@@ -58,6 +58,22 @@ def test_marks_of_runs_that_are_gone_are_forgotten() -> None:
     assert view_state.targets() == (LIVE[1],)
 
 
+def test_a_launch_that_is_taken_back_gives_the_choice_back() -> None:
+    """And not to the neighbour of the run that is gone, which the next key would act on; a move forgets it."""
+    view_state, late = FleetViewState(), a_run("late")
+    for moved in (False, True):
+        view_state.take_snapshot(a_fleet())
+        view_state.choose(0)
+        view_state.awaited = late.id
+        view_state.take_snapshot(a_fleet((*LIVE, late, *ENDED)))
+        assert view_state.chosen == late.id
+        if moved:
+            view_state.move(-1)
+            view_state.move(1)
+        view_state.take_snapshot(a_fleet())
+        assert (view_state.chosen == LIVE[0].id) is not moved
+
+
 def test_a_filtered_run_keeps_its_mark_but_is_no_target() -> None:
     """Actions apply to what is listed."""
     view_state = FleetViewState()

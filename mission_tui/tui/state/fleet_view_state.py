@@ -19,7 +19,8 @@ RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "chec
 
 
 class FleetViewState(Struct):
-    """Mutable; changed by keys and settled against every snapshot. An `awaited` run is chosen once it is listed.
+    """Mutable; changed by keys and settled against every snapshot. An `awaited` run is chosen once it is listed; is it
+    taken back before another one is chosen, the run that was chosen before is again.
 
     `chosen` is the id of a row: a run's, or that of a group of seeds. `opened` are groups that are shown run by run,
     `folded` those that are one row even where each living run would have a pane.
@@ -38,6 +39,7 @@ class FleetViewState(Struct):
     folded: set[str] = field(default_factory=set)
     roster: Roster = field(default_factory=Roster)
     _index: int = 0
+    _before: str | None = None
 
     @classmethod
     def found(cls, panes: bool | None, sort: str) -> FleetViewState:
@@ -71,7 +73,10 @@ class FleetViewState(Struct):
         known = {view.id for view in snapshot.runs}
         self.marked &= known
         if self.roster.index(self.awaited) is not None:
-            self.chosen, self.awaited = self.awaited, None
+            self._before, self.chosen, self.awaited = self.chosen, self.awaited, None
+        elif self.roster.index(self.chosen) is None and self.roster.index(self._before) is not None:
+            # A launch was taken back: the next key is not for a neighbour that nobody chose.
+            self.chosen = self._before
         index = self.roster.index(self.chosen)
         self._index = min(self._index, max(0, len(rows) - 1)) if index is None else index
         self.chosen = rows[self._index].id if rows else None
@@ -123,7 +128,7 @@ class FleetViewState(Struct):
     def choose(self, index: int) -> None:
         """Choose the row at `index` of the list, clamped to its ends."""
         rows = self.roster.rows
-        self.awaited = None
+        self.awaited = self._before = None
         if rows:
             self._index = min(max(0, index), len(rows) - 1)
             self.chosen = rows[self._index].id
