@@ -53,6 +53,13 @@ def test_a_group_has_one_preset_and_each_seed_once() -> None:
     assert seed_groups(SEEDS[:1]) == []
 
 
+def test_runs_of_other_settings_are_no_seeds_of_each_other() -> None:
+    """A sweep for which nobody said a seed has one drawn for each run: their median would be of nothing."""
+    drawn = [seed(40 + at, float(at), setting=f"lr{at // 2}") for at in range(5)]
+    assert [(group.setting, len(group.members)) for group in seed_groups(drawn)] == [("lr0", 2), ("lr1", 2)]
+    assert seed_groups(drawn[1:3]) == []
+
+
 async def test_the_seeds_of_each_setting_of_a_sweep_are_a_row() -> None:
     """With the table of the whole sweep below; `f` opens the row that it is on, and closes that one again."""
     sweep = [

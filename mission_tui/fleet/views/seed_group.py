@@ -1,7 +1,7 @@
 """Runs that differ by their seed alone, seen as one experiment: their median and their quartiles.
 
-They were launched together from one preset, each with a seed of its own. Of a sweep, which repeats seeds, those of one
-setting are a group.
+They were launched together from one preset, each with a seed of its own. Of a sweep those of one setting are a group;
+where nobody said a seed, each of its runs has drawn one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def seed_groups(views: Iterable[RunView]) -> list[SeedGroup]:
             together.setdefault(key, []).append(view)
     found = []
     for members in together.values():
-        if _each_once(members):
+        if _each_once(members) and len({view.setting for view in members}) == 1:
             found.append(SeedGroup(tuple(members)))
             continue
         settings: dict[str, list[RunView]] = {}
