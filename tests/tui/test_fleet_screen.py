@@ -333,7 +333,7 @@ async def test_every_order_is_marked_on_its_whole_title() -> None:
 @pytest.mark.parametrize(("name", "titles"), [("gamma", "lr gamma"), ("n_epochs", "lr +1")])
 async def test_a_setting_without_a_column_is_counted(name: str, titles: str) -> None:
     """Two runs that differ in it alone must not look like one setting twice; two short ones fit into 80 cells."""
-    runs = [a_run(f"r{at}", varied={"lr": 1e-4, name: value}) for at, value in enumerate((0.9, 0.99))]
+    runs = [a_run(f"r{at}", varied={"lr": 1e-4 * at, name: value}) for at, value in enumerate((0.9, 0.99))]
     async with staged(a_fleet((*runs, a_run("alone"))), size=(80, 24)) as stage:
         await stage.shows(titles)
 

@@ -133,3 +133,11 @@ def test_an_order_by_a_setting_outlives_the_runs_that_had_it() -> None:
 def test_the_filter_compares_settings(words: str, found: list[str]) -> None:
     """Numbers are compared as such; what is no condition about what varies is searched for as before."""
     assert [view.name for view in list_rows(a_fleet(_sweep()), FilterPattern(words)).runs] == found
+
+
+def test_of_settings_that_vary_the_one_with_the_most_values_comes_first() -> None:
+    """Where there is room for one column it is the one that tells the runs apart; equal ones stay in their order."""
+    runs = [a_run(f"r{at}", varied={"n_epochs": at % 2, "lr": at, "gamma": at % 2}) for at in range(4)]
+    view_state = FleetViewState()
+    view_state.take_snapshot(a_fleet(tuple(runs)))
+    assert view_state.roster.varied == ("lr", "n_epochs", "gamma")

@@ -62,8 +62,14 @@ class Roster(Struct, frozen=True):
 
     @property
     def varied(self) -> tuple[str, ...]:
-        """The settings that are not the same in all runs of some launch that is listed, by their short names."""
-        return tuple(dict.fromkeys(name for view in self.runs for name in view.varied))
+        """The settings that are not the same in all runs of some launch that is listed, by their short names: those of
+        the most values first, as there may be room for one column alone.
+        """
+        values: dict[str, set[str]] = {}
+        for view in self.runs:
+            for name, value in view.varied.items():
+                values.setdefault(name, set()).add(str(value))
+        return tuple(sorted(values, key=lambda name: -len(values[name])))
 
     def index(self, id_: str | None) -> int | None:
         """The row that `id_` is or whose group it is in."""
