@@ -17,6 +17,7 @@ from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.compare import comparison
+from mission_tui.tui.state.roster import leader
 from mission_tui.tui.widgets.run_table import GROUP_CELLS, _shape
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.sides import a_side
@@ -58,6 +59,13 @@ def test_runs_of_other_settings_are_no_seeds_of_each_other() -> None:
     drawn = [seed(40 + at, float(at), setting=f"lr{at // 2}") for at in range(5)]
     assert [(group.setting, len(group.members)) for group in seed_groups(drawn)] == [("lr0", 2), ("lr1", 2)]
     assert seed_groups(drawn[1:3]) == []
+
+
+def test_a_living_run_stands_for_its_group_before_one_that_waits() -> None:
+    """However the list is sorted; what is wrong with another one comes first."""
+    waits = seed(1, 0.0, state="queued", update=None, cause="waits for a core")
+    assert leader(SeedGroup((waits, SEEDS[0]))) == SEEDS[0]
+    assert leader(SeedGroup((waits, SEEDS[0], SEEDS[1]))) == SEEDS[1]
 
 
 async def test_the_seeds_of_each_setting_of_a_sweep_are_a_row() -> None:

@@ -83,8 +83,10 @@ def members(row: Row) -> tuple[RunView, ...]:
 
 
 def leader(row: Row) -> RunView:
-    """The run that stands for a row: of a group the one in the worst health, the first among equals."""
-    return min(members(row), key=_severity_rank)
+    """The run that stands for a row: of a group the one in the worst health, among equals the first that lives. One
+    that waits would stand there with what it waits for, as if nothing trained.
+    """
+    return min(members(row), key=lambda view: (_severity_rank(view), view.state not in ALIVE))
 
 
 def machine_of(row: Row) -> str:
