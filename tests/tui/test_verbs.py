@@ -19,7 +19,7 @@ from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.verbs import orders
 from tests.tui.fake_client import evaluation
-from tests.tui.fleets import ENDED, LIVE, a_fleet
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
 
 
@@ -106,6 +106,17 @@ async def test_resume_without_changes_goes_on() -> None:
         await stage.until(lambda: stage.client.asked_for(Resume))
         (request,) = stage.client.asked_for(Resume)
         assert (request.run, request.accept, request.python) == (ENDED[-1].id, False, "/usr/bin/python3")
+
+
+async def test_of_several_runs_those_that_can_go_on_are_resumed() -> None:
+    """A paused seed goes on without a refusal for each of its group that waits; such a one alone is asked for."""
+    runs = (a_run("held", state="paused"), queued("late"), queued("later"))
+    async with staged(a_fleet(runs)) as stage:
+        await stage.press("space", "space", "space", "r")
+        await stage.until(lambda: "not resumed: late and later (queued)" in stage.toasts())
+        assert [it.run for it in stage.client.asked_for(Resume)] == [runs[0].id]
+        await stage.press("escape", "end", "r")
+        await stage.until(lambda: [it.run for it in stage.client.asked_for(Resume)][1:] == [runs[2].id])
 
 
 WARNING = ResumeVerdict(
@@ -391,13 +402,14 @@ async def test_an_order_that_waits_for_its_answer_is_said_to_be_under_way(monkey
 
 async def test_one_run_that_cannot_go_on_keeps_no_other_from_it() -> None:
     """Each of several is resumed, or says why not."""
-    async with staged() as stage:
-        refused = Refused(re=1, message="cannot resume heavy-3f9a: it is rollout")
+    runs = (a_run("ice", state="paused"), a_run("held", state="paused"))
+    async with staged(a_fleet(runs)) as stage:
+        refused = Refused(re=1, message="cannot resume ice now: its trainer is not connected")
         stage.client.answers[Resume] = lambda request: (
-            refused if request.run == LIVE[0].id else Accepted(re=request.id, runs=(request.run,))
+            refused if request.run == runs[0].id else Accepted(re=request.id, runs=(request.run,))
         )
-        await stage.press("space", "down", "space", "r")
-        await stage.until(lambda: f"resume accepted for {LIVE[2].name}" in stage.toasts())
+        await stage.press("space", "space", "r")
+        await stage.until(lambda: "resume accepted for held" in stage.toasts())
         assert refused.message in stage.toasts()
 
 

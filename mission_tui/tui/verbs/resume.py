@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError, UsageError
-from mission_tui.fleet.commands import objection, refusal
+from mission_tui.fleet.commands import is_applicable, objection, refusal
 from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.assignment import Completion, complete
@@ -18,13 +18,14 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import UNDO_S, Apply, GetDetails, Resume, Set, Try
 from mission_tui.present import numbers
+from mission_tui.present.run_state import state_word
 from mission_tui.tui.screens.questions import Offers, ask_line, settings_in, words_of
 from mission_tui.tui.screens.trial import TrialAnswer, TrialScreen
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.verbs.launch import clone
-from mission_tui.tui.verbs.orders import Verb, fitting, no_finding
+from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding
 
 _TRY_HELP = (
     "KEY=VALUE, several with spaces between; also --budget 30u (or 10m) and --seeds 5. From the last good checkpoint "
@@ -119,8 +120,14 @@ _HELP_TO_SET = "KEY=VALUE, several with spaces between: {}. What they do is show
 
 
 async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
-    """Resume `runs` one after the other; each verdict is its own question."""
-    for view in runs:
+    """Resume those of `runs` that can go on, one after the other; each verdict is its own question. Where none can,
+    each is told why.
+    """
+    fit = tuple(it for it in runs if is_applicable("resume", it)) or runs
+    if left := tuple(it for it in runs if it not in fit):
+        states = ", ".join(dict.fromkeys(map(state_word, left)))
+        app_context.toast(f"not resumed: {names(left)} ({states})")
+    for view in fit:
         try:
             reply: Accepted | VerdictReply | None = await _ask_to_resume(app_context, view.id)
             if agreed := isinstance(reply, VerdictReply):
