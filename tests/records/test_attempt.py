@@ -12,7 +12,15 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
 from mission_tui.records.files.atomic import write_json
-from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_identity, read_launch, write_launch
+from mission_tui.records.runs.attempt import (
+    Handle,
+    LaunchOrder,
+    read_exit,
+    read_handle,
+    read_identity,
+    read_launch,
+    write_launch,
+)
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_terms, write_terms
@@ -45,6 +53,16 @@ def test_damage_names_the_file(tmp_path: Path, raw: bytes) -> None:
     path.write_bytes(raw)
     with pytest.raises(DamagedError, match=r"exit\.json does not hold"):
         read_exit(path)
+
+
+@pytest.mark.parametrize("pack", ["..", ".", "../..", "/home", "a/b"])
+def test_no_shared_job_is_found_outside_its_folder(tmp_path: Path, pack: str) -> None:
+    """Its folder is removed once its runs are over: an adopted run's could have been any."""
+    write_json(tmp_path / "handle.json", Handle(launcher="slurm", id="7", submitted_t=1.0, pack=pack))
+    with pytest.raises(DamagedError, match=r"handle\.json does not hold"):
+        read_handle(tmp_path / "handle.json")
+    write_json(tmp_path / "handle.json", Handle(launcher="slurm", id="7", submitted_t=1.0, pack="20261121-a-3f9a.1"))
+    assert read_handle(tmp_path / "handle.json") is not None
 
 
 def test_terms_are_absent_whole_or_an_error_at_once(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
@@ -126,6 +126,10 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     preload: bool = True
 
 
+PlainName = Annotated[str, Meta(pattern=r"^(?!\.\.?$)[^/]*$")]
+"""The name of a file or folder in another one; it leads nowhere else."""
+
+
 class Handle(Struct, frozen=True, kw_only=True):
     """To which launcher the attempt was given, and what that calls it: enough for a later supervisor to find it again.
 
@@ -141,7 +145,7 @@ class Handle(Struct, frozen=True, kw_only=True):
     preloaded: bool = False
     cold: str = ""
     address: str = ""
-    pack: str = ""
+    pack: PlainName = ""
 
 
 def read_handle(path: Path) -> Handle | None:

@@ -43,7 +43,7 @@ from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.atomic import StorageError, read_json
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import LaunchOrder, TrackState
+from mission_tui.records.runs.attempt import LaunchOrder, TrackState, read_handle
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
@@ -367,6 +367,10 @@ def _rows(found: RunOnDisk, orders: Iterable[LaunchOrder]) -> Iterator[AdoptRow]
         yield _row("environment", spec.env.id)
         for part in own_code(spec):
             yield _row(part.kind, part.value)
+    for attempt in found.dir.attempts():
+        with suppress(DamagedError, OSError):
+            if (handle := read_handle(found.dir.attempt(attempt).handle)) is not None and handle.address:
+                yield _row("ray address", handle.address)
     for name in get_args(Tracker):
         # What was not passed on yet is, by the next supervisor, and into the run there that this file names.
         with suppress(DamagedError, OSError):

@@ -46,7 +46,7 @@ from mission_tui.ipc.requests import (
 from mission_tui.plain_files import remove_tree
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
-from mission_tui.records.runs.attempt import TrackState, read_launch, write_launch
+from mission_tui.records.runs.attempt import Handle, TrackState, read_launch, write_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of
 from mission_tui.supervisor.launchers.local import LocalLauncher
@@ -273,11 +273,13 @@ def test_another_secret_makes_everything_foreign(sim: SimulatedLab) -> None:
 
 
 def test_nothing_of_what_would_run_is_left_out_of_the_sheet(sim: SimulatedLab, received: ForeignRoot) -> None:
-    """A command behind five thousand blanks, or between the codes of a window title, is shown with the rest, and so is
-    the run at a tracker that it would go on sending to.
+    """A command behind five thousand blanks, or between the codes of a window title, is shown with the rest, and so are
+    the run at a tracker that it would go on sending to, and the Ray that would be asked for its job with one's token.
     """
     run = sim.dir(received.made[2])
     write_json(run.track("wandb"), TrackState("wandb", handle="mine\x1b[2J"))
+    asked = Handle(launcher="ray", id="1", submitted_t=1e9, address="http://elsewhere:8265")
+    write_json(run.attempt(1).handle, asked)
     order = read_launch(run.attempt(1).launch)
     assert order is not None
     hidden = "true #\x1b]0;\nrm -rf first\x07" + " " * 5000 + "; rm -rf second \u202e"
@@ -290,6 +292,7 @@ def test_nothing_of_what_would_run_is_left_out_of_the_sheet(sim: SimulatedLab, r
         assert part in command
     sent = {row.value for row in item.rows if row.kind == "tracker"}
     assert r"sends settings and curves to what your wandb names, as its run mine\x1b[2J" in sent
+    assert ("ray address", "http://elsewhere:8265") in {(row.kind, row.value) for row in item.rows}
 
 
 def test_one_that_cannot_be_adopted_costs_no_other_anything(sim: SimulatedLab, received: ForeignRoot) -> None:
