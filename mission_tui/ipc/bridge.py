@@ -25,7 +25,7 @@ from mission_tui.errors import NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
-from mission_tui.ipc.hosts import Host, advice, handshake_was_slow, shared_line_hangs, ssh_command
+from mission_tui.ipc.hosts import Host, advice, handshake_was_slow, is_refusal, shared_line_hangs, ssh_command
 from mission_tui.ipc.replies import Progress, Welcome
 from mission_tui.ipc.requests import (
     LOOKS,
@@ -112,6 +112,8 @@ class BridgedConnection(AsyncConnection):
             why = "the line was closed"
         else:
             why = await asyncio.to_thread(bridge.why)
+            if bridge.refused:
+                return f"{self._host.name} says: {why}"
             why = why or ("its supervisor went away" if bridge.in_order else "the line broke")
         return f"{self._host.name} does not answer: {why}"
 
@@ -134,6 +136,9 @@ class BridgedConnection(AsyncConnection):
             return await Link.over(bridge.link, self._connect_s, greeted=True)
         except (OSError, ConnectionLostError) as error:
             why = await asyncio.to_thread(bridge.why)
+            if bridge.refused:
+                self._hang_up()
+                raise NoSupervisorError(f"{self._host.name} says: {why}") from error
             why = why or await asyncio.to_thread(shared_line_hangs, self._host, self._environ)
             self._hang_up()
             # A time that is over has no words of its own.
@@ -173,6 +178,11 @@ class Bridge:
         """What ssh, or the bridge at its other end, had to say, as `advice` has it; empty if they were silent."""
         self._over.join(wait_s)
         return advice(self._said.decode("utf-8", "replace"), self._host)
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was mission-tui at the other end that spoke last, as far as `why` has heard."""
+        return is_refusal(self._said.decode("utf-8", "replace"), self._host)
 
     @property
     def in_order(self) -> bool:

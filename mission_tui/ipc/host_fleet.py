@@ -325,6 +325,8 @@ class HostFleet:
         """Raise where asking is no use: a key never waits for a machine that has not answered yet."""
         seen = self._seen[name]
         if name != HERE and seen.lost_t is not None:
+            if seen.why.startswith(f"{name} says: "):
+                raise NoSupervisorError(f"{name} was asked nothing, and {seen.why.removeprefix(f'{name} ')}")
             why = seen.why.removeprefix(f"{name} does not answer: ")
             raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {why}")
         welcome = self._clients[name].welcome

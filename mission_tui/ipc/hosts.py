@@ -244,6 +244,12 @@ def known_advice(said: str, host: Host) -> str:
     return _NOT_LET_IN if spoken and all(line.startswith(_HUNG_UP) for line in spoken) else ""
 
 
+def is_refusal(said: str, host: Host) -> bool:
+    """Whether it was mission-tui there that said why not: the machine answers, and it is no use to look at the line."""
+    lines = [line for raw in said.split("\n") if (line := clean(raw, 300)) and not line.startswith(_HUNG_UP)]
+    return bool(lines) and lines[-1].startswith(_OURS) and not known_advice(said, host)
+
+
 def handshake_was_slow(said: str) -> bool:
     """Whether ssh says that the machine took the connection, and was too slow from then on."""
     return "timed out during banner exchange" in said or ("timed out" in said and "Connection to " in said)

@@ -219,6 +219,16 @@ async def test_snapshots_do_not_pile_up_before_an_answer(tmp_path: Path) -> None
         await connection.close()
 
 
+async def test_what_mission_tui_says_there_is_an_answer(tmp_path: Path) -> None:
+    """A machine that has no room, or may write nothing, is not sought for on the line."""
+    (tmp_path / "ssh").write_text("#!/bin/sh\necho 'mission-tui: runs root /x cannot be written' >&2\nexit 2\n")
+    (tmp_path / "ssh").chmod(0o700)
+    connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": str(tmp_path / "ssh")})
+    with pytest.raises(NoSupervisorError) as error:
+        await connection.ask(lambda id_: GetTrash(id=id_))
+    assert str(error.value) == "far says: runs root /x cannot be written"
+
+
 async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:
     """Its last line, without what a terminal would act on; where it cannot be started, that."""
     (tmp_path / "ssh").write_text(

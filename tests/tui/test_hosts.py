@@ -66,6 +66,10 @@ async def test_what_helps_a_lost_machine_is_read_whole() -> None:
         assert f"3m00: {why.partition(': ')[2]}; its runs go on" in whole
     async with staged(several(HERE, structs.replace(lost, live=0)), size=(80, 24)) as stage:
         assert "go on" not in " ".join(stage.lines()), "nobody knows whether it has any"
+    full = structs.replace(lost, why="gpu2 says: runs root /data cannot be written")
+    async with staged(several(HERE, full), size=(80, 24)) as stage:
+        whole = " ".join(" ".join(stage.lines()[1:4]).split())
+        assert "gpu2 has shown no runs for 3m00 and says: runs root /data cannot be written" in whole
     others = [structs.replace(lost, name=f"gpu{at}") for at in range(3, 7)]
     async with staged(several(HERE, lost, *others), size=(80, 24)) as stage:
         assert all(f"gpu{at} has not answered" in stage.lines()[at - 1] for at in range(2, 7))

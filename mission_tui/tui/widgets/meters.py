@@ -190,7 +190,10 @@ def _silence(machine: Machine, now: float) -> str:
     since = numbers.duration(max(0.0, now - (machine.lost_t or now)))
     # Of one that never answered nobody knows whether it has any.
     known = machine.meters is not None or machine.live or machine.runs_root
-    return f"▲ {name} has not answered for {since}: {why}{'; its runs go on' if known else ''}"
+    silent = f"{name} has not answered for {since}: {why}"
+    if why.startswith(f"{name} says: "):  # the machine and its mission-tui are there, and have a reason
+        silent = f"{name} has shown no runs for {since} and {why.removeprefix(f'{name} ')}"
+    return f"▲ {silent}{'; its runs go on' if known else ''}"
 
 
 def machine_line(machine: Machine, now: float, width: int, *, heads: bool = False) -> Strip:
