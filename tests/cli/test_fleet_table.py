@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+from typing import cast
 
+import pytest
 from msgspec import structs
 
+from mission_tui.cli.session import Session
 from mission_tui.cli.tables.runs import crowded, fleet_table
+from mission_tui.cli.verbs import monitoring
 from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.processes import Placement, Usage
 from mission_tui.fleet.views.snapshot import HeldResources, Restart
-from tests.tui.fleets import a_fleet, a_run, host
+from tests.tui.fleets import a_fleet, a_run, ended, host
 
 
 def finding(rule: str, severity: Severity) -> Finding:
@@ -29,6 +33,16 @@ def test_the_remark_is_the_worst_finding_and_never_information() -> None:
     told = finding("resume-probe", "info")
     assert row(findings=(finding("nan", "critical"), finding("kl-spike", "warning"), told)).endswith("nan says so")
     assert "says so" not in row(findings=(told,))
+
+
+def test_the_runs_that_are_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the newest ended ones stand in a snapshot: whoever reads the list as all of them looks for a lost run."""
+    fleet = a_fleet((a_run("a"), ended("b", 1.0), ended("c", 2.0)))
+    session = cast(Session, None)
+    monitoring._show(session, fleet, (), as_json=False)
+    assert "older" not in capsys.readouterr().err
+    monitoring._show(session, structs.replace(fleet, ended_total=2000), (), as_json=False)
+    assert "1,998 older runs: `mission-tui status --offset 3`" in capsys.readouterr().err
 
 
 def test_a_command_with_a_thread_for_every_core_is_named_on_a_full_machine() -> None:

@@ -154,10 +154,14 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         write_document(status_facts(snapshot, views))
         return
     from mission_tui.cli.tables.runs import crowded, fleet_table, machine_line
+    from mission_tui.fleet.events.outcome import OVER
     from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
 
     write(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
+    older = 0 if runs else snapshot.ended_total - sum(view.state in OVER for view in views)
+    if older > 0:
+        print_error(f"{older:,} older runs: `mission-tui status --offset {len(views)}` shows the next of them")
     for paid in recent_gains(snapshot)[:1]:
         write(paid.sentence)
     if snapshot.unread:
