@@ -15,9 +15,11 @@ import pytest
 from msgspec import structs
 
 import mission_tui.read as mt
-from mission_tui.errors import UsageError
+from mission_tui.cli.verbs.run_output import write_parquet
+from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.records.files.append import AppendLog
+from mission_tui.records.runs.comparison_sides import compare_runs
 
 
 def row(seq: int, attempt: int, update: int) -> UpdateDone:
@@ -138,6 +140,28 @@ def test_a_run_that_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) ->
         names = [run.name for run in mt.runs(root)]
     assert (len(names), "wild" in names) == (9, False)
     assert sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")) == before
+
+
+def test_one_that_cannot_be_read_leaves_the_others_to_be_compared(tmp_path: Path) -> None:
+    """Why is said once, a note and no silence names it; where too few are left the reason is the answer."""
+    folders = []
+    for run in mt.runs(RECORDED, group="sweep"):
+        folders.append(tmp_path / run.id)
+        shutil.copytree(run.folder, folders[-1])
+    (folders[1] / "spec.toml").write_text("[")
+    (folders[2] / "metrics.jsonl").unlink()
+    (folders[2] / "metrics.jsonl").mkdir()
+    said: list[str] = []
+    found = compare_runs(folders, said.append)
+    assert {run.id for run in found.runs} == {folders[0].name, folders[3].name}
+    assert found.notes[0] == f"left out, as their files cannot be read: {folders[1].name}, {folders[2].name}"
+    assert [sentence.partition(" is left out: ")[0] for sentence in said] == [folders[1].name, folders[2].name]
+    with pytest.raises(DamagedError, match=r"spec.toml: line 1: not valid TOML"):
+        compare_runs(folders[:2], said.append)
+    file = tmp_path / "sweep.parquet"
+    pq = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
+    write_parquet(file, folders[:2])
+    assert set(pq.read_table(file).column("run").to_pylist()) == {folders[0].name}
 
 
 def test_reading_loads_nothing_heavy() -> None:

@@ -111,10 +111,12 @@ def read_report(
 ) -> Report:
     """The report of the runs in `details`; `say` hears of damage in their files. `metrics`: none are the usual ones.
 
-    Raises `UsageError` for a metric that none of them has, `MissionError` for a run that cannot be read.
+    Raises `UsageError` for a metric that none of them has, `MissionError` where no run can be read.
     """
     sides = read_sides([Path(each.view.run_dir) for each in details], say, metrics or METRICS)
-    return report_of(details, sides, preset_of, chosen=bool(metrics), by=by, threshold=threshold)
+    read = {side.view.id for side in next(iter(sides.values()))}
+    known = [each for each in details if each.view.id in read]
+    return report_of(known, sides, preset_of, chosen=bool(metrics), by=by, threshold=threshold)
 
 
 def report_of(

@@ -79,14 +79,17 @@ def compare_command(
     three seeds on with a 95 % interval of the mean. Settings are ranked at the budget that all runs have reached.
     """
     from mission_tui.fleet.compare import RETURN, compare, drawing_of, in_cohorts
-    from mission_tui.records.runs.comparison_sides import read_sides
+    from mission_tui.records.runs.comparison_sides import naming_left_out, read_sides
 
     metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
     inches = _check_options(metrics, figure, columns, size)
-    sides = _elsewhere(session, runs, metrics) or read_sides(_folders(session, runs), print_error, metrics)
+    folders: list[Path] = []
+    if (sides := _elsewhere(session, runs, metrics)) is None:
+        folders = _folders(session, runs)
+        sides = read_sides(folders, print_error, metrics, least=2)
     if len(sides[metrics[0]]) > len(runs):  # a group's name says nothing of the order of its runs
         sides = {metric: in_cohorts(its) for metric, its in sides.items()}
-    found = compare(sides[metrics[0]], metrics[0], by, threshold)
+    found = naming_left_out(compare(sides[metrics[0]], metrics[0], by, threshold), folders)
     if figure is not None and inches is not None:
         from mission_tui.cli.tables.comparison_figure import write_figure
 

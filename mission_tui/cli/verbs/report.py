@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 import tempfile
@@ -72,12 +73,13 @@ def report_command(
     """
     from mission_tui.cli.html.report_file import check_target, film_of, read_report, write_report
     from mission_tui.records.preset_files import resolved_preset
+    from mission_tui.records.runs.comparison_sides import naming_left_out
 
     if film is not None and no_film:
         raise UsageError("--film names one and --no-film wants none: give one of them")
     check_target(file, replace)
     films: list[Html] = [] if film is None else [film_of(film)]
-    details = _details(session, runs)
+    details, folders = _details(session, runs)
     made = read_report(
         details,
         lambda name: resolved_preset(name, session.preset_dirs, session.health()),
@@ -86,20 +88,23 @@ def report_command(
         by,
         threshold,
     )
+    made = dataclasses.replace(made, found=naming_left_out(made.found, folders))
     if film is None and not no_film:
         films += _films(session, details)
     size = write_report(file, made, shlex.join(["mission-tui", *sys.argv[1:]]), *films)
     if as_json:
         from mission_tui.cli.tables.documents import write_document
 
-        ids = [each.view.id for each in details]
+        ids = [run.id for run in made.found.runs]
         write_document({"path": str(file.absolute()), "size_bytes": size, "runs": ids})
     else:
         write(str(file))
 
 
-def _details(session: Session, refs: tuple[str, ...]) -> list[DetailsReply]:
-    """Of each run once, in the order they were named. Raises `UsageError`."""
+def _details(session: Session, refs: tuple[str, ...]) -> tuple[list[DetailsReply], list[Path]]:
+    """Of each run once, in the order they were named, and their folders; one of several that cannot be read is said and
+    left out. Raises `MissionError`.
+    """
     from mission_tui.cli.follow_runs import details_of, views_of
     from mission_tui.fleet.compare import MOST
 
@@ -109,7 +114,15 @@ def _details(session: Session, refs: tuple[str, ...]) -> list[DetailsReply]:
             raise UsageError("no run is meant: name runs or groups, as `mission-tui status` lists them")
         if len(views) > MOST:
             raise UsageError(f"a report shows {MOST} runs at most, and these are {len(views)}")
-        return [details_of(connection, view.id) for view in views]
+        details = []
+        for view in views:
+            try:
+                details.append(details_of(connection, view.id))
+            except MissionError as error:
+                if view is views[-1] and not details:
+                    raise
+                print_error(f"{view.id} is left out: {error}")
+        return details, [Path(view.run_dir) for view in views]
 
 
 def _films(session: Session, details: Sequence[DetailsReply]) -> tuple[Html, ...]:

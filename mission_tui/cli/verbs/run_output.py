@@ -169,7 +169,7 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
         _write_table(evaluated_updates(kept)[-TABLE_ROWS:])
 
 
-def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
+def _records(run_dir: Path, say: Callable[[str], None] = print_error) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
     from mission_tui.fleet.events.metrics import MetricRecord, counted_records
     from mission_tui.records.files.tail import read_all
@@ -181,7 +181,7 @@ def _records(run_dir: Path) -> tuple[list[MetricRecord], list[int]]:
     except OSError as error:
         raise MissionError(f"{path} cannot be read: {error.strerror or error}") from error
     for sentence in damage:
-        print_error(sentence)
+        say(sentence)
     return counted_records(records)
 
 
@@ -197,8 +197,9 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
     from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.records.runs.comparison_sides import read_sides
 
-    folders = [Path(view.run_dir) for view in views]
-    sides = read_sides(folders, lambda _: None, (RETURN,))[RETURN]  # what is damaged is said by `_records`
+    sides = read_sides([Path(view.run_dir) for view in views], print_error, (RETURN,))[RETURN]
+    read = {side.view.id for side in sides}
+    views = [view for view in views if view.id in read]
     settings = differing_settings(sides)
     whose = [
         (
@@ -207,7 +208,8 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
         )
         for at, (view, side) in enumerate(zip(views, sides, strict=True))
     ]
-    updates = [evaluated_updates(_records(folder)[0]) for folder in folders]
+    # What is damaged has been said, with whose it is.
+    updates = [evaluated_updates(_records(Path(view.run_dir), lambda _: None)[0]) for view in views]
     heads = ("run", "name", "seed", *(inert(row.name) for row in settings))
     _write_rows(heads, list(zip(whose, updates, strict=True)))
 
@@ -263,7 +265,15 @@ def write_parquet(path: Path, folders: Sequence[Path]) -> None:
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = read.columns([read.run(folder) for folder in folders])
+        runs = []
+        for folder in folders:
+            try:
+                runs.append(read.run(folder))
+            except (MissionError, OSError) as error:
+                if len(folders) == 1:
+                    raise
+                print_error(f"{folder.name} is left out: {error}")
+        found = read.columns(runs)
     for warning in said:
         print_error(str(warning.message))
     written = io.BytesIO()

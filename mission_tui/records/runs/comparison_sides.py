@@ -34,17 +34,37 @@ def compare_runs(
     """The comparison of the runs in `folders`, each once, seeds of one setting beside each other; `say` hears of damage
     in their files.
 
-    Raises `UsageError` for runs that cannot be compared, `MissionError` for one whose spec cannot be read.
+    Raises `UsageError` for runs that cannot be compared, `MissionError` where too few of them can be read.
     """
-    return compare(in_cohorts(read_sides(folders, say, (metric,))[metric]), metric, by, threshold)
+    sides = in_cohorts(read_sides(folders, say, (metric,), least=2)[metric])
+    return naming_left_out(compare(sides, metric, by, threshold), folders)
 
 
-def read_sides(folders: Sequence[Path], say: Say, metrics: Sequence[str]) -> dict[str, list[Side]]:
-    """By metric the runs in `folders`, each read once; `say` hears of damage in their files.
+def naming_left_out(found: Comparison, folders: Sequence[Path]) -> Comparison:
+    """`found` with a note of the runs in `folders` that it is not about, as they could not be read."""
+    missing = [name for name in dict.fromkeys(it.name for it in folders) if name not in {run.id for run in found.runs}]
+    note = f"left out, as {'its' if len(missing) == 1 else 'their'} files cannot be read: {', '.join(missing)}"
+    return replace(found, notes=(note, *found.notes)) if missing else found
 
-    Raises `MissionError` for a run whose spec cannot be read.
+
+def read_sides(folders: Sequence[Path], say: Say, metrics: Sequence[str], *, least: int = 1) -> dict[str, list[Side]]:
+    """By metric the runs in `folders`, each read once; one of several that cannot be read is left out. `say` hears of
+    that, and of damage in their files.
+
+    Raises `MissionError` where fewer than `least` can be read.
     """
-    runs = [_read_sides(RunDir(folder), say, metrics) for folder in dict.fromkeys(folders)]
+    runs: list[list[Side]] = []
+    failed: MissionError | None = None
+    chosen = dict.fromkeys(folders)
+    for folder in chosen:
+        try:
+            runs.append(_read_sides(RunDir(folder), say, metrics))
+        except (MissionError, OSError) as error:
+            failed = MissionError(f"{folder} cannot be read: {error}") if isinstance(error, OSError) else error
+            if len(chosen) > least:
+                say(f"{folder.name} is left out: {failed}")
+    if failed is not None and len(runs) < least:
+        raise failed
     return {metric: [sides[at] for sides in runs] for at, metric in enumerate(metrics)}
 
 

@@ -125,7 +125,8 @@ async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
     folders = [core.run_dir(view.id).path for view in views]
 
     def read() -> dict[str, tuple[dict[str, Any], ...]]:
-        found = read_sides(folders, _logger.warning, request.metrics)
+        # Whoever compares them is elsewhere, and would not hear which are left out.
+        found = read_sides(folders, _logger.warning, request.metrics, least=len(folders))
         return {metric: tuple(map(packed, its)) for metric, its in found.items()}
 
     return SidesReply(re=request.id, sides=await asyncio.to_thread(read))
@@ -199,8 +200,11 @@ def _gpu(known: RunHistory, visible: str | None, here: Sequence[str]) -> str:
 async def log(core: RunCatalog, request: GetLog) -> LogReply:
     """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
     run_id = resolve_run(core, request.run)
-    attempt = request.attempt if request.attempt is not None else core.store.run(run_id).journal.attempt
-    folder = core.run_dir(run_id).attempt(attempt)
+    run = core.run_dir(run_id)
+    # A journal that is lost says of no attempt, and their output is there all the same.
+    newest = core.store.run(run_id).journal.attempt or max(run.attempts(), default=0)
+    attempt = newest if request.attempt is None else request.attempt
+    folder = run.attempt(attempt)
     if not folder.path.is_dir():
         view = core.store.view(run_id)
         gone = 0 < attempt <= view.attempt

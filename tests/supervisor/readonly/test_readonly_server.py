@@ -18,7 +18,8 @@ from mission_tui.ipc.requests import Act, GetAdoptable, GetDetails, GetHistory, 
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.layout import RunDir
-from tests.supervisor.conftest import Lab, end
+from mission_tui.records.runs.spec_file import write_spec
+from tests.supervisor.conftest import Lab, end, stub_spec
 from tests.waiting import until
 
 SERIES = ("rollout/ep_rew_mean",)
@@ -78,6 +79,17 @@ def test_the_files_tell_what_the_supervisor_tells(lab: Lab) -> None:
             for field in set(type(ours).__struct_fields__) - {"re", "view"}:
                 assert getattr(ours, field) == getattr(theirs, field), field
         assert snapshot(onlooker).supervisor.pid is None
+
+
+def test_output_is_there_without_a_journal(tmp_path: Path) -> None:
+    """A journal that is lost knows of no attempt; what the newest one printed is read all the same."""
+    run = RunDir(tmp_path / "20261121-104207-tiny-3f9a")
+    run.attempt(2).path.mkdir(parents=True)
+    run.attempt(2).output.write_text("words\n")
+    write_spec(run.spec, stub_spec(64))
+    with Connection.connect_readonly(tmp_path) as onlooker:
+        reply = onlooker.ask(lambda id_: GetLog(id=id_, run=run.id))
+    assert (reply.attempt, reply.text) == (2, "words\n")
 
 
 @pytest.mark.slow
