@@ -18,6 +18,7 @@ class Stat(NamedTuple):
     """What is asked of `/proc/PID/stat` (proc_pid_stat(5)): times in clock ticks, `start_time` after boot.
 
     `state` is R for what computes, S sleeps, D waits for a device, T is stopped, Z a zombie; `tty` a device number.
+    `children_ticks` are the times of children that have ended and that it waited for, with those of theirs.
     """
 
     pid: int
@@ -27,6 +28,7 @@ class Stat(NamedTuple):
     session: int
     tty: int
     cpu_ticks: int
+    children_ticks: int
     threads: int
     start_time: int
     resident_pages: int
@@ -45,13 +47,10 @@ def read_stat(pid: int) -> Stat | None:
         return None
     fields = _fields(line)
     parent, group, session, tty = map(int, fields[1:5])
-    cpu_ticks, threads, start_time, pages = (
-        int(fields[11]) + int(fields[12]),
-        int(fields[17]),
-        int(fields[19]),
-        int(fields[21]),
-    )
-    return Stat(pid, fields[0].decode(), parent, group, session, tty, cpu_ticks, threads, start_time, pages)
+    cpu_ticks, children_ticks = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    threads, start_time, pages = int(fields[17]), int(fields[19]), int(fields[21])
+    state = fields[0].decode()
+    return Stat(pid, state, parent, group, session, tty, cpu_ticks, children_ticks, threads, start_time, pages)
 
 
 def own_region(field: int) -> tuple[int, int]:

@@ -32,7 +32,8 @@ _MOST_THREADS = 512
 class ProcessStat(Struct, frozen=True):
     """A process at one moment: processor seconds so far, resident bytes, threads; `started` tells a reused number.
 
-    `parent` is the process above it.
+    `parent` is the process above it. `children_s` are the processor seconds of all below it that have ended and were
+    waited for.
     """
 
     cpu_s: float
@@ -40,6 +41,12 @@ class ProcessStat(Struct, frozen=True):
     threads: int
     started: int
     parent: int = 0
+    children_s: float = 0.0
+
+    @property
+    def started_s(self) -> float:
+        """When it began, on the clock `CLOCK_BOOTTIME`."""
+        return self.started / _TICKS_A_SECOND
 
 
 def read_stat(pid: int) -> ProcessStat | None:
@@ -51,7 +58,8 @@ def read_stat(pid: int) -> ProcessStat | None:
     if stat is None:
         return None
     cpu_s, rss_bytes = stat.cpu_ticks / _TICKS_A_SECOND, stat.resident_pages * _PAGE
-    return ProcessStat(cpu_s, rss_bytes, stat.threads, stat.start_time, stat.parent)
+    children_s = stat.children_ticks / _TICKS_A_SECOND
+    return ProcessStat(cpu_s, rss_bytes, stat.threads, stat.start_time, stat.parent, children_s)
 
 
 def read_state(pid: int) -> str | None:

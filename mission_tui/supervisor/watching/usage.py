@@ -269,6 +269,53 @@ SLICE_S = 0.05
 """How long one look may count; the rest waits for the next beat."""
 
 
+Stats = Mapping[int, ProcessStat]
+_TICK_S = 0.01
+
+
+def inherited(before: Stats, now: Stats) -> dict[int, list[int]]:
+    """By process that lives on, those below it that were there before and ended since: the kernel adds what a process
+    took to the counts of the one that waits for it. Where nothing was added nobody waited, and they are left out.
+    """
+    ended: dict[int, list[int]] = {}
+    for pid, stat in before.items():
+        if _lives_on(pid, before, now):
+            continue
+        above = stat.parent
+        while above in before and not _lives_on(above, before, now):
+            above = before[above].parent
+        if above in before:
+            ended.setdefault(above, []).append(pid)
+    return {
+        pid: gone
+        for pid, gone in ended.items()
+        # A tick for each is lost where the kernel rounds.
+        if now[pid].children_s - before[pid].children_s + _TICK_S * (1 + len(gone)) >= _all_s(before, gone)
+    }
+
+
+def spent_s(before: Stats, now: Stats, since_s: float) -> float:
+    """Processor seconds of a family from one look, at `since_s` of `CLOCK_BOOTTIME`, to the next: those of its
+    processes, of the ones that came since, and of children that came and ended in between.
+    """
+    spent, ended = 0.0, inherited(before, now)
+    for pid, stat in now.items():
+        if _lives_on(pid, before, now):
+            known_s = _all_s(before, ended.get(pid, ()))
+            spent += stat.cpu_s - before[pid].cpu_s + max(0.0, stat.children_s - before[pid].children_s - known_s)
+        elif stat.started_s >= since_s - _TICK_S:
+            spent += stat.cpu_s + stat.children_s
+    return spent
+
+
+def _lives_on(pid: int, before: Stats, now: Stats) -> bool:
+    return pid in before and pid in now and now[pid].started == before[pid].started
+
+
+def _all_s(stats: Stats, pids: Iterable[int]) -> float:
+    return math.fsum(stats[pid].cpu_s + stats[pid].children_s for pid in pids)
+
+
 class WrittenBytes:
     """Bytes that the processes of one attempt sent to disks; of those that ended, what they had at the last look."""
 
@@ -276,10 +323,15 @@ class WrittenBytes:
         self._living: dict[tuple[int, int], int] = {}
         self._ended = 0
 
-    def total(self, counts: Mapping[tuple[int, int], int | None]) -> int | None:
-        """All bytes so far; `counts` are those of the living by pid and start. None while none are known."""
+    def total(
+        self, counts: Mapping[tuple[int, int], int | None], inherited: Collection[tuple[int, int]] = ()
+    ) -> int | None:
+        """All bytes so far; `counts` are those of the living by pid and start. None while none are known.
+
+        Bytes of those that ended and are `inherited` are in the counts of who waited for them.
+        """
         now = {who: self._living.get(who, 0) if count is None else count for who, count in counts.items()}
-        self._ended += sum(count for who, count in self._living.items() if who not in now)
+        self._ended += sum(count for who, count in self._living.items() if who not in now and who not in inherited)
         self._living = now
         told = self._ended or any(now.values()) or any(count is not None for count in counts.values())
         return self._ended + sum(now.values()) if told else None
@@ -297,24 +349,26 @@ class _Attempt(Struct):
 
 
 class UsageMeter:
-    """Looked at every other beat. What a run took is known from the second look on; who came in between counts next."""
+    """Looked at every other beat. What a run took is known from the second look on."""
 
     def __init__(self, runs: Runs, machine: MachineState) -> None:
         self._runs = runs
         self._machine = machine
         self._looked_at = 0.0
+        self._looked_at_boot_s = 0.0
         self._attempts: dict[str, _Attempt] = {}
 
     def sample(self, now: float, *, attended: bool) -> None:
         """Note for every live run what it took since the last look, at monotonic `now`."""
         elapsed_s, self._looked_at = now - self._looked_at, now
+        since_s, self._looked_at_boot_s = self._looked_at_boot_s, time.clock_gettime(time.CLOCK_BOOTTIME)
         before, self._attempts = self._attempts, {}
         for run_id, run in list(self._runs.live.items()):
             known = before.get(run_id)
             self._attempts[run_id] = known if known and known.number == run.attempt else _Attempt(run.attempt)
         self._read_costly_facts(now, DEAR_S if attended else DEAR_UNATTENDED_S)
         for run_id, known in self._attempts.items():
-            self._runs.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s)))
+            self._runs.apply_quietly(run_id, UsageSeen(self._usage(run_id, known, elapsed_s, since_s)))
 
     def _family(self, run_id: str) -> list[int]:
         pids = self._runs.store.run(run_id).observed.pids
@@ -336,20 +390,21 @@ class UsageMeter:
         known.open_files = _sum(map(open_files, family))
         known.costly_at = now
 
-    def _usage(self, run_id: str, known: _Attempt, elapsed_s: float) -> Usage | None:
+    def _usage(self, run_id: str, known: _Attempt, elapsed_s: float, since_s: float) -> Usage | None:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
-        written = known.written.total({(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()})
+        waited_for = {(pid, before[pid].started) for gone in inherited(before, stats).values() for pid in gone}
+        written = known.written.total(
+            {(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()}, waited_for
+        )
         gpu, rss_bytes = self._machine.gpu, self._resident_bytes(run_id, stats)
         holders = [pid for pid, it in stats.items() if pid in gpu.held and self._machine.holders.hold(pid, it.started)]
         vram_bytes = _sum(gpu.held[pid] for pid in holders)
         self._runs.live[run_id].update_peaks(rss_bytes, vram_bytes)
-        again = [(stat, then) for pid, stat in stats.items() if (then := before.get(pid)) is not None]
-        if not again or elapsed_s <= 0.0:
+        if not before.keys() & stats.keys() or elapsed_s <= 0.0:
             return None
-        spent_s = sum(stat.cpu_s - then.cpu_s for stat, then in again if stat.started == then.started)
         return Usage(
-            cpu_percent=float(round(100.0 * spent_s / elapsed_s)),
+            cpu_percent=float(round(100.0 * spent_s(before, stats, since_s) / elapsed_s)),
             rss_bytes=_whole_mib(rss_bytes),
             threads=sum(stat.threads for stat in stats.values()),
             processes=len(stats),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.supervisor.host.process_files import open_files, pss_bytes, read_stat, written_bytes
-from mission_tui.supervisor.watching.usage import WrittenBytes
+from mission_tui.supervisor.host.process_files import ProcessStat, open_files, pss_bytes, read_stat, written_bytes
+from mission_tui.supervisor.watching.usage import WrittenBytes, inherited, spent_s
 from tests.supervisor.conftest import Lab
 
 BUSY = "import time\nwhile True: pass"
@@ -74,6 +74,44 @@ def test_what_ended_processes_wrote_stays_counted() -> None:
     assert written.total({(7, 1): None, (8, 1): 30}) == 130
     assert written.total({(7, 2): 5}) == 135
     assert written.total({}) == 135
+
+
+def test_bytes_of_a_child_that_was_waited_for_count_once() -> None:
+    """The kernel adds them to the counts of its parent, which has them from then on."""
+    written = WrittenBytes()
+    assert written.total({(7, 1): 10, (8, 2): 100}) == 110
+    assert written.total({(7, 1): 130}, inherited={(8, 2)}) == 130
+    assert written.total({(7, 1): 140}) == 140
+
+
+def seen(cpu_s: float, children_s: float = 0.0, parent: int = 1, started: int = 100) -> ProcessStat:
+    return ProcessStat(cpu_s, 4096, 1, started, parent, children_s)
+
+
+def test_short_lived_children_take_processor_time_too() -> None:
+    """Of those that came and ended between two looks the parent knows, and what was counted once is not again."""
+    alone = {7: seen(1.0)}
+    assert spent_s(alone, {7: seen(1.25, children_s=1.5)}, 2.0) == pytest.approx(1.75)
+    together = {7: seen(1.0), 8: seen(3.0, parent=7), 9: seen(0.5, parent=8)}
+    # Both ended, the second one's parent first: the first process waited for them with half a second more.
+    assert inherited(together, {7: seen(1.0, children_s=4.0)}) == {7: [8, 9]}
+    assert spent_s(together, {7: seen(1.0, children_s=4.0)}, 2.0) == pytest.approx(0.5)
+    # Nobody waited.
+    assert inherited(together, {7: seen(1.1)}) == {}
+    assert spent_s(together, {7: seen(1.1)}, 2.0) == pytest.approx(0.1)
+    # What came since counts from its beginning; what was there before and was not looked at does not.
+    came = {7: seen(1.0), 8: seen(0.75, parent=7, started=300), 9: seen(90.0, parent=7)}
+    assert spent_s(alone, came, 2.0) == pytest.approx(0.75)
+
+
+def test_a_parent_has_the_time_of_the_child_that_it_waited_for() -> None:
+    """As the kernel says it of this process."""
+    before = read_stat(os.getpid())
+    subprocess.run([sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.2: pass"], check=True)
+    after = read_stat(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after.children_s - before.children_s >= 0.15
 
 
 def test_a_process_says_its_share_of_memory_its_files_and_what_it_wrote(tmp_path: Path) -> None:
