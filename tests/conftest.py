@@ -91,6 +91,8 @@ def forget_the_outside(config: pytest.Config) -> None:
     config.stash[AT_HOME] = at_home
     for kind in ("config", "state", "cache", "data"):
         os.environ[f"XDG_{kind.upper()}_HOME"] = str(Path(at_home, kind))
+    # Else each `learn` without a logger leaves a folder in the system's own for temporary files.
+    os.environ["SB3_LOGDIR"] = str(Path(at_home, "sb3"))
 
 
 @pytest.hookimpl(optionalhook=True)

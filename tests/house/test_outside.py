@@ -36,6 +36,7 @@ def test_a_test_sees_its_own_folders_only() -> None:
         "MISSION_TUI_PRELOAD",
     }
     assert {"NO_COLOR", "COLUMNS", "LC_ALL", "GIT_DIR"} & os.environ.keys() == set()
+    assert Path(os.environ.get("SB3_LOGDIR", "/")).parent == own, "where a `learn` without a logger makes a folder"
 
 
 @pytest.mark.slow
