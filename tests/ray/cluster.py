@@ -32,40 +32,22 @@ def lacking() -> str:
 class RayCluster:
     """Nodes `one`, the head, and `two` by their label `place`: four CPUs and a GPU each, though there is none."""
 
-    def __init__(self, known_in: Path, folder: Path, token: str, ports: Sequence[int]) -> None:
-        self._known_in, self.folder, self.token = known_in, folder, token
+    def __init__(self, folder: Path, token: str, ports: Sequence[int]) -> None:
+        self.folder, self.token = folder, token
         gcs, self._dashboard, self._client, *self._agents = ports
-        self._ports = list(ports)
         self._gcs = f"127.0.0.1:{gcs}"
         self.url = f"http://127.0.0.1:{self._dashboard}"
 
     @classmethod
-    def begin(cls, known_in: Path) -> RayCluster:
-        """Start one, and note in the folder `known_in` how it is found."""
-        # Paths of sockets are short.
-        folder, token, ports = Path(tempfile.mkdtemp(prefix="ray-")), secrets.token_hex(16), free_ports(5)
-        cluster = cls(known_in, folder, token, ports)
-        cluster._note()
-        cluster.start()
+    def begin(cls) -> RayCluster:
+        """Start one; paths of sockets are short."""
+        cluster = cls(Path(tempfile.mkdtemp(prefix="ray-")), secrets.token_hex(16), free_ports(5))
+        try:
+            cluster.start()
+        except BaseException:
+            cluster.end()
+            raise
         return cluster
-
-    @classmethod
-    def known(cls, known_in: Path) -> RayCluster | None:
-        """The one that is noted there, if it is whole."""
-        if not (known_in / "ray.json").exists():
-            return None
-        folder, token, ports = json.loads((known_in / "ray.json").read_text(encoding="ascii"))
-        cluster = cls(known_in, Path(folder), token, ports)
-        if cluster.alive() == 2:
-            return cluster
-        cluster.end()
-        return None
-
-    def _note(self) -> None:
-        """Write where the next test finds it, which may be one of another worker."""
-        (self._known_in / "ray.json").write_text(
-            json.dumps([str(self.folder), self.token, self._ports]), encoding="ascii"
-        )
 
     @property
     def environ(self) -> dict[str, str]:
@@ -79,9 +61,8 @@ class RayCluster:
 
     def start_head(self) -> None:
         """Start the head; after one that was killed, at another port: it knows of no job, and node `two` not of it."""
-        port = self._ports[0] = free_ports(1)[0]
+        (port,) = free_ports(1)
         self._gcs = f"127.0.0.1:{port}"
-        self._note()
         self._ray(
             *("--head", f"--port={port}", f"--dashboard-port={self._dashboard}", f"--temp-dir={self.folder}"),
             *(f"--ray-client-server-port={self._client}", "--disable-usage-stats"),
@@ -147,7 +128,6 @@ class RayCluster:
                     process.kill()
             psutil.wait_procs(processes, timeout=5)
         shutil.rmtree(self.folder, ignore_errors=True)
-        (self._known_in / "ray.json").unlink()
 
     def _ray(self, *words: str, place: str) -> None:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "MISSION_TUI"))}

@@ -1,11 +1,8 @@
-"""One cluster for the tests of all workers, one test at a time; each has a runs root with a supervisor of its own."""
+"""One cluster for the tests of a module; each test has a runs root with a supervisor of its own."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,35 +11,25 @@ from tests.ray.cluster import RayCluster, lacking
 from tests.supervisor.conftest import Lab, opened_lab
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with (folder / "ray.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder in which workers know of one cluster; the last of them that had it ends it. Skips without Ray."""
+@pytest.fixture(scope="module")
+def kept() -> Iterator[list[RayCluster]]:
+    """The cluster of the module, once a test has asked for it; it ends with the module. Skips without Ray."""
     if why := lacking():
         pytest.skip(why)
-    base = tmp_path_factory.getbasetemp()
-    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    mine = folder / f"ray-{os.getpid()}.user"
-    with _alone(folder):
-        mine.touch()
-    yield folder
-    with _alone(folder):
-        mine.unlink()
-        if not list(folder.glob("ray-*.user")) and (known := RayCluster.known(folder)) is not None:
-            known.end()
+    clusters: list[RayCluster] = []
+    yield clusters
+    for each in clusters:
+        each.end()
 
 
 @pytest.fixture
-def cluster(shared: Path) -> Iterator[RayCluster]:
-    """Two nodes, which this test has for itself."""
-    with _alone(shared):
-        yield RayCluster.known(shared) or RayCluster.begin(shared)
+def cluster(kept: list[RayCluster]) -> RayCluster:
+    """Two nodes; anew after a test that has lost one."""
+    while kept and kept[0].alive() != 2:
+        kept.pop().end()
+    if not kept:
+        kept.append(RayCluster.begin())
+    return kept[0]
 
 
 @pytest.fixture

@@ -1,7 +1,12 @@
-"""Runs on a real Ray of two nodes: launched, spread, reached, ended, adopted, and gone on with elsewhere."""
+"""Runs on a real Ray of two nodes: launched, spread, reached, ended, adopted, and gone on with elsewhere; the road of
+`doctor`, and the commands of docs/clusters.md.
+
+One module, which one worker carries out: a Ray that waits takes 5 % of a core, and its tests are one at a time.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,8 @@ from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.ray.cluster import RayCluster
+from tests.slurm.test_clusters_page import trained_by_the_page
+from tests.slurm.test_roads import Caller, may_unshare, nothing_is_left, refuses_what_is_not_shared
 from tests.slurm.test_runs import Orphan, adopts_every_job, events_of, started_exactly, starts_of
 from tests.supervisor.conftest import Lab, stub_spec
 
@@ -134,6 +141,37 @@ def test_a_refused_submission_is_one_sentence(ray_lab: Lab, cluster: RayCluster,
     assert not [number for number in cluster.jobs() if number.startswith(run)]
 
 
+def test_the_road_to_ray_is_proven_both_ways(tmp_path: Path, cluster: RayCluster) -> None:
+    """Version, token, room, grace, runs root, interpreter, packages and GPU are each said, and no job is left; what is
+    wrong is one sentence.
+    """
+    somebody = Caller(tmp_path, cluster.environ)
+    code, found = somebody.doctor("ray", "--set", "ray.gpus=0.5")
+    assert code == 0
+    assert [*found] == ["Ray", "token", "room", "stop", "runs root", "interpreter", "packages", "GPU"]
+    assert found["token"] == ("ok", "wanted, and yours is accepted")
+    assert re.match(r"1 CPU, 0\.5 GPU, [\d.]+ GiB: 2 nodes have it", found["room"][1])
+    assert found["GPU"] == ("warn", "the job was shown CUDA_VISIBLE_DEVICES '0'; the driver there lists 0")
+    assert {level for name, (level, _) in found.items() if name != "GPU"} == {"ok"}
+    assert nothing_is_left(somebody.root)
+    assert [number for number in cluster.jobs() if "doctor" in number] == []
+    code, found = somebody.doctor("ray", "--set", "ray.gpus=2")
+    assert (code, found["room"][0]) == (1, "bad")
+    code, found = somebody.doctor("ray", "--set", "ray.address=http://127.0.0.1:9")
+    assert (code, found["Ray"]) == (1, ("bad", "Ray does not answer at http://127.0.0.1:9: Connection refused"))
+    if may_unshare():
+        refuses_what_is_not_shared(somebody, "ray")
+
+
+def test_the_commands_of_the_page_train_a_run_on_ray(tmp_path: Path, cluster: RayCluster) -> None:
+    """At most five, in a home with Ray's token: the run ends as finished and evaluated, and was a job."""
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text(cluster.token, encoding="ascii")
+    assert cluster.url in trained_by_the_page("Ray", tmp_path, environ={}, where=("http://127.0.0.1:8265", cluster.url))
+
+
+# The last, as Ray has to be started anew after it.
 def test_a_head_that_was_started_anew_loses_no_run(ray_lab: Lab, cluster: RayCluster) -> None:
     """While it is down nobody's run has ended; afterwards it knows of no job, and those that train are followed,
     stopped and killed by their files.
