@@ -25,6 +25,11 @@ def noisy(values: list[float], sigma: float) -> list[float]:
     return [value + dice.gauss(0.0, sigma) for value in values]
 
 
+def _ten_a_row(values: list[float]) -> list[Row]:
+    """Ten episodes an update, so that the mean of a hundred is of ten updates."""
+    return [replace(row, episodes=10) for row in rows(values)]
+
+
 def test_a_run_that_keeps_its_gain_has_no_finding() -> None:
     """Rising, dipping by a third and staying up with noise is ordinary."""
     assert watch(Drawdown, rows(noisy([*RISE, *[68.0] * 50, *[95.0] * 100], 3.0))).incidents == []
@@ -40,8 +45,22 @@ def test_more_than_half_lost_for_ten_updates_is_a_warning() -> None:
 
 
 def test_a_short_dip_is_no_drawdown() -> None:
-    """Nine updates at the bottom are not ten."""
-    assert watch(Drawdown, rows([*RISE, *[0.0] * 8, *[100.0] * 50])).incidents == []
+    """Nine updates at the bottom are not ten, nor are four of a fall to the very start five."""
+    assert watch(Drawdown, rows([*RISE, *[30.0] * 8, *[100.0] * 50])).incidents == []
+    assert watch(Drawdown, rows([*RISE, *[0.0] * 6, *[100.0] * 50])).incidents == []
+
+
+def test_a_sheer_fall_takes_five_updates() -> None:
+    """Five updates with nearly all of the gain gone, that no noise of before comes near, need no ten; unless their
+    mean came down in one step and the episodes that did it stay in it.
+    """
+    level = [*RISE, *[100.0] * 20]
+    falling = [*level, *[100.0 - 20.0 * n for n in range(1, 6)], *[0.0] * 30]
+    [(_, first, _)] = watch(Drawdown, _ten_a_row(noisy(falling, 1.0))).incidents
+    assert first == 130
+    at_once = [*level, 50.0, *[0.0] * 35]
+    [(_, later, _)] = watch(Drawdown, _ten_a_row(noisy(at_once, 1.0))).incidents
+    assert later == 134
 
 
 def test_nearly_all_lost_for_twenty_updates_is_critical() -> None:

@@ -11,6 +11,8 @@ too, where it is lost at once and takes back more than half of the time that it 
 by before, and values are surprised, as they are where the environment has changed. A policy that sways, as solved ones
 of long trainings do, falls in more than 32 updates, or by less.
 
+A fall far beyond all noise is told of after half as many updates.
+
 Where episodes are long, and that mean is of the last fifty updates, the newest 20 are looked at as well: of them three
 quarters of the gain must be lost, since a policy may fail a few times and go on.
 """
@@ -48,6 +50,11 @@ FEWEST, OF_ALL = 20, 2.0
 replaced while it lasts, so that no single disaster makes it.
 """
 
+SHEER_UPDATES, SHEER_LOST, SHEER_SIGMAS = 5, 0.75, 20.0
+STEPS_DOWN, OF_STEPS = 4, 8
+"""A fall that is so much of the gain, and so many times the noise from before it, takes half of the patience: unless a
+few disasters make it, which come down in one step or two and stay among the episodes of the mean.
+"""
 TIME_LOST, LEAST_LOST, TIMES_SPREAD = 0.5, 0.2, 4.0
 """Of the updates up to where it fell from, of the gain, and of what the 16 returns before that lie apart."""
 LEAST_SHARE = 1e-2
@@ -90,6 +97,10 @@ class Drawdown(Rule):
         self._relapse = _Relapse()
         self._relapsed = Hysteresis(limits.warning_updates, limits.warning_updates)
         self._usual: tuple[float, float] | None = None
+        patience = min(SHEER_UPDATES, limits.warning_updates)
+        self._sheer = Hysteresis(patience, patience)
+        self._downs = Window[bool](OF_STEPS)
+        self._latest = math.nan
         self._steps = Steps.shared(context)
         self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
         self._judged: Row | None = None
@@ -97,7 +108,8 @@ class Drawdown(Rule):
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for more than half of the gain lost for 10 updates, critical for more than 80 % for 20. Warning too
-        for 10 updates of a return that has fallen at once to where it was before half of the time.
+        for 10 updates of a return that has fallen at once to where it was before half of the time, and for 5 of a sheer
+        fall.
 
         Other rules ask it of the same row.
         """
@@ -117,6 +129,7 @@ class Drawdown(Rule):
             if (lately := self.context.returns.newest.share_lost) >= NEWEST_LOST:
                 lost = max(lost, lately)
             calm = lost < limits.leave
+            self._sheer.update(over=self._is_sheer(value), calm=calm)
             self._lost.update(over=lost > limits.warning, calm=calm)
             self._nearly_all.update(over=lost > limits.critical, calm=calm)
             now, gain = max(self._smooth, value), self._peak - self._base
@@ -129,7 +142,7 @@ class Drawdown(Rule):
         """What the last return led to."""
         if self._nearly_all.on:
             return "critical"
-        return "warning" if self._lost.on or self._relapsed.on else None
+        return "warning" if self._lost.on or self._sheer.on or self._relapsed.on else None
 
     @property
     def lost_half(self) -> bool:
@@ -166,11 +179,14 @@ class Drawdown(Rule):
         newest, lost = self.context.returns.newest, self._share_lost()
         if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._gain_is_real()):
             return _Fall(newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, hidden=True)
-        back_at = 0 if self.lost_half else self._relapse.first_at(self._smooth)
+        back_at = 0 if self.lost_half or self._sheer.on else self._relapse.first_at(self._smooth)
         return _Fall(self._peak, self._peak_update, self._base, self._smooth, lost, back_at=back_at)
 
     def _follow(self, value: float, row: Row) -> None:
         self._row = row
+        if self._usual is not None:
+            self._downs.append(value < self._latest - self._usual[0])
+        self._latest = value
         if math.isnan(self._smooth):
             self._smooth = self._peak = self._base = self._lowest = value
             self._peak_update = row.update
@@ -184,6 +200,15 @@ class Drawdown(Rule):
             self._evidence.clear()
         elif (row.update - self._peak_update) % max(1, self._limits.warning_updates // 2) == 0:
             self._evidence.append(row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))})
+
+    def _is_sheer(self, value: float) -> bool:
+        """Whether nearly all of a real gain went within a few updates, as nothing that was seen before it does."""
+        limits, gain, fall = self._limits, self._peak - self._base, self._peak - value
+        if self._usual is None or not self._share_lost() > limits.warning or not fall > SHEER_LOST * gain:
+            return False
+        renewed = OF_ALL * self.context.returns.updates_of_window <= SHEER_UPDATES
+        of_many = renewed or sum(self._downs) >= STEPS_DOWN
+        return of_many and fall > SHEER_SIGMAS * self._usual[0] and self._gain_is_real()
 
     def _share_lost(self) -> float:
         gain = self._peak - self._base
