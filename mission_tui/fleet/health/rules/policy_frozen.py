@@ -63,6 +63,8 @@ KL, CLIPPED = "train/approx_kl", "train/clip_fraction"
 TAGS = (KL, CLIPPED, "train/learning_rate", "train/grad_norm", "policy/entropy_ratio", "rollout/ep_rew_mean")
 EARLY_SHARE = 0.25
 MOVING = 5
+CUT_UPDATES = 5
+"""How long a policy must not have moved that still learned, or that a learning rate of 0 has stopped."""
 LEARNED_WITH, FEWEST_STEPS = 0.25, 8
 """An update moves the policy as ever if by more than this share of what it learned with, over so many updates."""
 COLLAPSED = 0.05
@@ -119,12 +121,17 @@ class PolicyFrozen(Rule):
         self._still = Hysteresis(limits.updates, limits.updates)
         self._idle = Hysteresis(limits.updates, limits.updates)
         self._dead = Hysteresis(limits.critical_updates, limits.critical_updates)
+        patience = min(CUT_UPDATES, limits.critical_updates)
+        self._cut = Hysteresis(patience, patience)
         self._behind = Hysteresis(limits.critical_updates, limits.updates)
+        self._cut_off = False
         self._since: int | None = None
         self._severity: Severity | None = None
 
     def judge(self, row: Row) -> Severity | None:
-        """Critical for a KL of nothing; else a warning for small ones while the return is flat and below its best."""
+        """Critical for a KL of nothing, sooner where it came from one update to the next while there was something to
+        learn; else a warning for small ones while the return is flat and below its best.
+        """
         u = u_of(row, self.context.settings)
         self._scale.update(row)
         self._course.update(row)
@@ -150,8 +157,8 @@ class PolicyFrozen(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """What holds the policy still, as far as its own numbers tell: target_kl, rate, entropy, gradients."""
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
-        dead, radius = self._dead.on, radius_of(row, settings)
-        window = limits.critical_updates if dead else limits.updates
+        dead, radius = self._dead.on or self._cut.on, radius_of(row, settings)
+        window = self._dead_for if dead else limits.updates
         since = row.update if self._since is None else self._since
         words = holds_all_back(self._scale)
         words = words or cause_of_standstill(row, settings, self._rate.first, since=since, dead=dead)
@@ -193,6 +200,8 @@ class PolicyFrozen(Rule):
         self._still.update(over=u < least, calm=u >= least)
         self._idle.update(over=idle, calm=not idle)
         self._dead.update(over=dead, calm=not dead)
+        at_once = self._stopped or learning_rate_of(row, self.context.settings) == 0.0
+        self._cut.update(over=dead and at_once, calm=not dead)
         behind = u < least and returns.warm and bool(returns.flat)
         if behind and returns.share_of_best is not None:
             behind = returns.share_of_best < limits.best_share and not self._course.near_best
@@ -203,6 +212,10 @@ class PolicyFrozen(Rule):
             self._since = None
 
     def _verdict(self) -> Severity | None:
+        stands = self._cut.count == self._cut.looks
+        self._cut_off = self._cut.on and (self._cut_off or (stands and self._is_cut_off))
+        if self._cut_off and not self._dead.on:
+            return "critical"
         if not (self._dead.on or self._still.on or self._idle.on):
             return None
         if self._success.solved:
@@ -218,6 +231,18 @@ class PolicyFrozen(Rule):
                 return "warning" if self._behind.on and not self._rests else "info"
             return "warning" if self._stopped and not self._unfinished and self._course.near_best else "critical"
         return "warning" if self._still.on and self._behind.on and not self._rests else "info"
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether it is plain before a whole window has passed that it was stopped, and has not come to rest."""
+        if self._success.solved or self._course.at_ceiling or self._decided or self._rate.decays:
+            return False
+        return (self._moved or self._still_stuck) and (self._unfinished or not self._course.near_best)
+
+    @property
+    def _dead_for(self) -> int:
+        """Updates in a row that a frozen policy has not moved for, as far as they are counted."""
+        return self._limits.critical_updates if self._dead.on else self._cut.count
 
     @property
     def _rests(self) -> bool:
@@ -277,10 +302,9 @@ class PolicyFrozen(Rule):
         at = f"; the return stands at {share:.0%} of its best" if share is not None else ""
         if self._decided and self._learned_nothing:
             at += f", and {self._course.shortfall}" if at else f"; {self._course.shortfall}"
-        if self._dead.on:
+        if self._dead.on or self._cut.on:
             return (
-                f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {limits.critical_updates} "
-                f"updates{at}"
+                f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {self._dead_for} updates{at}"
             )
         median = statistics.median(self._us)
         if self._still.on:
