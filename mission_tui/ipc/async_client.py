@@ -121,7 +121,7 @@ class AsyncConnection:
         self._may_wake = True
 
     async def close(self) -> None:
-        """Let go of the supervisor; whoever still waits for it gets `ConnectionLostError`."""
+        """Close the connection; whoever still waits for an answer gets `ConnectionLostError`."""
         if self._link is not None:
             await self._link.close()
 

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Session:
-    """Says replies to one client. `send` never waits; what a closed session is sent goes nowhere."""
+    """Sends replies to one client. `send` never waits; what is given to a closed session is dropped."""
 
     def __init__(self, writer: asyncio.StreamWriter, snapshots: SnapshotLines, stall_s: float = STALL_S) -> None:
         self._writer = writer
@@ -62,7 +62,7 @@ class Session:
         return self._pid
 
     def send(self, reply: OperatorReply) -> None:
-        """Say `reply` soon. A newer snapshot takes the place of one that is still waiting.
+        """Send `reply` soon. A newer snapshot takes the place of one that is still waiting.
 
         Raises `MalformedError` for text that cannot be sent.
         """
@@ -81,17 +81,17 @@ class Session:
         self._wake.set()
 
     def send_changes(self, re: int) -> None:
-        """Of the snapshots in answer to request `re` say after the first only what is new in each."""
+        """Of the snapshots in answer to request `re` send after the first only what has changed."""
         self._sent[re] = None
 
     def abort(self) -> None:
-        """Close at once; what was not said is dropped."""
+        """Close at once; what was not sent is dropped."""
         self.closed = True
         self._wake.set()
         self._writer.transport.abort()
 
     async def finish(self, pump: asyncio.Task[None]) -> None:
-        """Say what is waiting, for a second at most, and close. `pump` is the task that runs `pump`."""
+        """Send what is waiting, for a second at most, and close. `pump` is the task that runs `pump`."""
         self._ending = True
         self._wake.set()
         await asyncio.wait({pump}, timeout=FLUSH_S)

@@ -1,6 +1,7 @@
-"""The trainer's side of the telemetry plane: a thread that says what it is given, and never hurts training.
+"""The trainer's side of the telemetry plane: a thread that sends what it is given, and never delays or fails a
+training.
 
-`send` never blocks and never raises. Only the newest message of each kind waits to be said, at most four frames a
+`send` never blocks and never raises. Only the newest message of each kind waits to be sent, at most four frames a
 second; one that was overtaken because there was no listener counts as dropped. The metrics file holds the truth anyway.
 """
 
@@ -32,7 +33,7 @@ ORDERS: msgspec.json.Decoder[messages.Order] = msgspec.json.Decoder(messages.Ord
 
 
 class TrainerSide:
-    """What a thread says of one attempt to its supervisor, and the orders that it hears, whatever the way.
+    """A thread's end of the link between one attempt and its supervisor: messages out, orders in, whatever the way.
 
     Set `workers` to the process ids of the environment workers; they go with the heartbeats, and so does what `look`
     says of them. It must not raise.
@@ -49,16 +50,16 @@ class TrainerSide:
 
     @property
     def dropped(self) -> int:
-        """Messages that could not be said so far."""
+        """How many messages could not be sent so far."""
         return self._dropped
 
     def send(self, message: messages.TelemetryMessage) -> None:
-        """Have `message` said soon; a newer one of its kind, of a failed duty one of that duty, may take its place."""
+        """Send `message` soon; a newer one of its kind (of a failed duty, one of that duty) may take its place."""
         with self._lock:
             self._newest[_kind(message)] = message
 
     def orders(self) -> list[messages.Order]:
-        """Orders that came since the last call."""
+        """The orders that arrived since the last call."""
         taken: list[messages.Order] = []
         while self._orders:
             taken.append(self._orders.popleft())
@@ -74,7 +75,7 @@ class TrainerSide:
 
 
 class Telemetry(TrainerSide):
-    """Says it to whichever supervisor listens at `path`; reconnects for as long as it lives, and then says the newest
+    """Sends to whichever supervisor listens at `path`; reconnects for as long as it lives, and then sends the newest
     facts again.
     """
 

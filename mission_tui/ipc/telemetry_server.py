@@ -125,7 +125,7 @@ class _TrainerConversation:
 
 
 class _LineProtocol(asyncio.BufferedProtocol):
-    """Cuts one connection into lines for `take_line`, and rests after a gulp that came soon after the one before, or
+    """Cuts one connection into lines for `take_line`, and pauses after a read that came soon after the one before, or
     after each while many are `talking`.
 
     The first line must be complete within `deadline_s`, later ones within `deadline_s` of their first byte. `buffer` is
@@ -179,7 +179,7 @@ class _LineProtocol(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def expect_answer(self) -> None:
-        """Something was asked of the other side: what it says is taken as soon as it comes, for a while."""
+        """Something was asked of the other side: for a while, what it sends is read as soon as it arrives."""
         self._answers_until = self._loop.time() + ANSWER_S
         if self._rest is not None:
             self._rest.cancel()
@@ -194,7 +194,7 @@ class _LineProtocol(asyncio.BufferedProtocol):
         self._take_bytes(bytes(self._buffer[:nbytes]))
 
     def eof_received(self) -> bool:
-        """The other side says no more; what it may still read is flushed by closing."""
+        """The other side sends no more; what it may still read is flushed by closing."""
         self._end()
         return False
 

@@ -75,8 +75,8 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
 def _supervise_trainer(
     run_dir: Path, attempt: int, order: child.Order, output: files.Output, pid: int, fence: Fence, mailbox: Path | None
 ) -> int:
-    """Say who runs, stay until nothing of the trainer is left, say how it ended. A newer attempt ends it at once, and
-    the word in the file `mailbox` does what a signal would.
+    """Record who runs, stay until nothing of the trainer is left, record how it ended. A newer attempt ends it at once,
+    and the word in the file `mailbox` does what a signal would.
     """
     folder = run_dir / "attempts" / str(attempt)
     trainer, keeper = read_stat(pid), read_stat(os.getpid())

@@ -97,7 +97,7 @@ def restore_from_trash(root: Path, item: Trashed) -> Path:
 
 
 def purge(root: Path, item: Trashed) -> None:
-    """Give its bytes back for good. Raises `StorageError`."""
+    """Delete it for good. Raises `StorageError`."""
     removing = supervisor_dir(root) / f"{REMOVING}{item.path.name}"
     with storing(item.path, "remove"):
         item.path.rename(removing)
