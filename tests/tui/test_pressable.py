@@ -48,6 +48,16 @@ async def test_the_mouse_alone_asks_answers_and_goes_back() -> None:
         await stage.shows("take back a start or a removal")
 
 
+async def test_a_question_says_that_there_is_more_of_it() -> None:
+    """What a foreign run would execute is longer than the sheet, and the end of it may be what matters."""
+    facts = [f"variable: V{at}" for at in range(20)]
+    async with staged() as stage:
+        stage.app.push_screen(ConfirmScreen("it would run this", facts, "adopt it"))
+        await stage.shows("y adopt it   n or Esc leave it   ↑ ↓ scroll")
+        await stage.pilot.resize_terminal(80, 40)
+        await stage.until(lambda: "V19" in stage.text() and "scroll" not in stage.text())
+
+
 @pytest.mark.parametrize("state", ["paused", "frozen"])
 async def test_a_run_that_stands_says_how_it_goes_on(state: Any) -> None:
     """At 80 columns too, and where no toast covers it: at the left."""

@@ -226,6 +226,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
     """
 
     CSS_PATH: ClassVar = ["sheet.tcss", "launch_form.tcss"]
+    SCROLLS: ClassVar[str] = ""  # its arrows are those of its fields
     HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [  # noqa: RUF012 - as Textual
         (0, "-narrow"),
         (_ONE_ROW, "-medium"),

@@ -44,6 +44,8 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
 
     CSS_PATH: ClassVar = ["sheet.tcss"]
     CHROME: ClassVar[int] = 6
+    SCROLLS: ClassVar[str] = "↑ ↓ scroll"
+    """What the hint says besides, where not all lines are in sight."""
     AUTO_FOCUS = ""
     surprises: ClassVar[bool] = False
     """Whether it comes where a line to type into comes as well: what was typed for that acts on nothing here."""
@@ -59,13 +61,14 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
         super().__init__()
         self._title = literal(title)
         self._hint = hint
+        self._more = False
 
     def compose(self) -> ComposeResult:
         """The frame around lines and hint."""
         with Vertical(id="sheet"):
             yield ScrollLines(self._title_line, id="sheet-title")
             yield from self.content()
-            yield HintLine(lambda: self._hint, id="sheet-hint")
+            yield HintLine(self._hints, id="sheet-hint")
 
     def _title_line(self, width: int) -> list[Strip]:
         return [line([(fit(self._title, width).rstrip(), colours.BOLD)], width)]
@@ -76,6 +79,18 @@ class Sheet(ModalScreen[Answer], inherit_bindings=False):
             widget.styles.max_height = max(1, self.size.height - self.CHROME)
         if not self.drawn:
             self.call_after_refresh(self._come_up)
+        self.call_after_refresh(self._look_for_more)
+
+    def _look_for_more(self) -> None:
+        """Say that lines scroll where not all are in sight: nobody may agree to what they did not know was there."""
+        more = any(widget.place for widget in self.query("#sheet-lines").results(ScrollLines))
+        if more != self._more:
+            self._more = more
+            self.hint(self._hint)
+
+    def _hints(self) -> str:
+        told = not self._more or not self.SCROLLS or "scroll" in self._hint
+        return self._hint if told else f"{self._hint}   {self.SCROLLS}"
 
     def _come_up(self) -> None:
         self.drawn = True
