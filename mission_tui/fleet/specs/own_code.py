@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
+from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, AlgorithmSpec
 from mission_tui.fleet.specs.secrecy import is_secret
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Part, PpoSpec, RunSpec, Spec, command_words, part_words
@@ -38,6 +42,7 @@ CodeKind = Literal[
     "tracker",
     "sbatch",
     "ray address",
+    "search",
 ]
 
 _SHIPPED = frozenset({"mission_tui.envs.atari:AtariWrapper", "mission_tui.envs.hidden_velocity:HiddenVelocity"})
@@ -81,6 +86,7 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
     if spec.ray.address is not None:
         # What is sent there is the run with its variables, and the token of whoever launches it.
         found.append(OwnCode("ray address", "ray.address", spec.ray.address))
+    found += _of_search(run.values)
     return tuple(OwnCode(code.kind, code.key, spelled_out(code.value)) for code in found)
 
 
@@ -119,6 +125,17 @@ def _places(run: RunSpec) -> Iterator[OwnCode]:
         yield OwnCode("env file", "run.env_file", run.env_file)
     for name, value in run.env.items():
         yield OwnCode("variable", "run.env", f"{name}=(secret)" if is_secret(name, value) else f"{name}={value}")
+
+
+def _of_search(values: Mapping[str, str]) -> Iterator[OwnCode]:
+    """What a search's driver launches by the plan among its values: a whole spec, and the settings of its trials."""
+    if "plan" not in values:
+        return
+    # What cannot be read here, the driver does not read either.
+    with suppress(MissionError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        plan = msgspec.json.decode(values["plan"])
+        yield OwnCode("search", "run.values.plan", shlex.join(f"--param={word}" for word in plan.get("params", ())))
+        yield from own_code(from_tables(plan["base"], "run.values.plan"))
 
 
 def _of_env(env: EnvSpec) -> Iterator[OwnCode]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import inspect
 
+from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.specs.own_code import OwnCode, own_code, own_code_words
 from mission_tui.fleet.specs.preset import as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -256,6 +257,15 @@ def test_shipped_presets_name_no_code_but_packages_that_are_installed() -> None:
         for code in own_code(resolve(preset, lambda base: presets[base]))
     ]
     assert {(code.kind, code.value) for code in named} <= {("imports", "ale_py"), ("imports", "cv2")}
+
+
+def test_what_a_search_would_launch_is_said_with_its_driver() -> None:
+    """The plan among its values holds a whole spec, and settings that trials are launched with."""
+    base = spec(env={"imports": ["mine"]}, keep={"health": {"on_event": "sh x"}})
+    plan = SearchPlan(base=base, params=('env.imports=["a"],["b c"]',))
+    found = own_code(driver_item(plan, "cart-3f9a", ("python", "-m", "mission_tui.search")).spec)
+    assert set(own_code(base)) <= set(found)
+    assert OwnCode("search", "run.values.plan", """'--param=env.imports=["a"],["b c"]'""") in found
 
 
 def test_secret_variables_are_named_without_their_values() -> None:
