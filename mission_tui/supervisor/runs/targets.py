@@ -276,9 +276,23 @@ def named_checkpoint(run: RunDir, name: str) -> str:
     """The checkpoint `name`, as `meant` understands it. Raises `UsageError` with the nearest."""
     names = [manifest.name for manifest in list_checkpoints(run.checkpoints)]
     if (found := meant(name, names)) is None:
-        has = f"it has {', '.join(names) or 'none'}"
-        raise UsageError(f"{run.id} has no checkpoint '{name}'{nearest(name, names)}; {has}")
+        raise UsageError(f"{run.id} has no checkpoint '{name}'{_those_there(name, names)}")
     return found
+
+
+_NAMED = 8
+"""So many checkpoints are named one by one; of more, those about the step that was asked for."""
+
+
+def _those_there(name: str, names: Sequence[str]) -> str:
+    """Which there are instead, after what was asked for."""
+    steps, known = parse_whole(name), [it for it in names if it.isdigit()]
+    if len(names) <= _NAMED:
+        return f"{nearest(name, names)}; it has {', '.join(names) or 'none'}"
+    if steps is None or not known:
+        return f"{nearest(name, names)}; it has {len(names)}, from {names[0]} to {names[-1]}"
+    about = sorted(sorted(known, key=lambda it: abs(int(it) - steps))[: _NAMED // 2])
+    return f"; of its {len(names)} the nearest are {', '.join(about)}"
 
 
 def meant(name: str, names: Sequence[str]) -> str | None:

@@ -16,7 +16,7 @@ from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Evaluate, Launch
 from mission_tui.records.files.lines import encode_line
 from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.supervisor.runs.targets import meant
+from mission_tui.supervisor.runs.targets import _those_there, meant
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
@@ -79,6 +79,19 @@ def test_a_checkpoint_may_be_named_as_it_is_shown(name: str, found: str | None) 
     """`212k` means 000212000 where no other rounds to it; a number that is written out means itself alone."""
     names = ["000210800", "000211200", "000212000"] if "M" not in name else ["000212000", "000400000"]
     assert meant(name, names) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("5k", "; of its 200 the nearest are 000004608, 000004864, 000005120, 000005376"),
+        ("nine", "; it has 200, from 000000256 to 000051200"),
+    ],
+)
+def test_of_many_checkpoints_the_nearest_are_named(name: str, said: str) -> None:
+    """A list of two hundred is cut before it comes to the one that was meant."""
+    names = [f"{256 * number:09}" for number in range(1, 201)]
+    assert _those_there(name, names) == said
 
 
 def test_a_checkpoint_that_nobody_can_call_best(sim: SimulatedLab) -> None:
