@@ -42,6 +42,7 @@ class TrainerSide:
     def __init__(self, hello: messages.TrainerHello) -> None:
         self.workers: tuple[int, ...] = ()
         self.look: Callable[[], EnvWorkers] | None = None
+        self.in_callback: Callable[[], bool] | None = None
         self._hello = hello
         self._lock = threading.Lock()
         self._newest: dict[_Kind, messages.TelemetryMessage] = {}
@@ -71,7 +72,8 @@ class TrainerSide:
 
     def _heartbeat(self) -> messages.Heartbeat:
         env_workers = self.look() if self.look is not None else None
-        return messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers)
+        in_callback = self.in_callback is not None and self.in_callback()
+        return messages.Heartbeat(time.time(), self.workers, self._dropped, env_workers, in_callback)
 
 
 class Telemetry(TrainerSide):

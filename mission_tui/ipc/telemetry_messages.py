@@ -38,13 +38,15 @@ class PhaseEntered(Struct, frozen=True, tag="phase", tag_field="say"):
 class Heartbeat(Struct, frozen=True, tag="heartbeat", tag_field="say"):
     """The trainer's heartbeat thread lives; `dropped` counts telemetry lines it had to drop so far.
 
-    `workers` are the processes of its environments, and `env_workers` says how they are.
+    `workers` are the processes of its environments, and `env_workers` says how they are. `in_callback`: a callback of
+    the user's has gone on for a while, such as one that evaluates.
     """
 
     t: float
     workers: tuple[int, ...] = ()
     dropped: int = 0
     env_workers: EnvWorkers | None = None
+    in_callback: bool = False
 
 
 class RowsWritten(Struct, frozen=True, tag="wrote", tag_field="say"):

@@ -78,9 +78,9 @@ class TelemetryHandler:
         match message:
             case telemetry_messages.PhaseEntered():
                 self._phase(run, message)
-            case telemetry_messages.Heartbeat(t=t, workers=workers, env_workers=env_workers):
+            case telemetry_messages.Heartbeat(t=t, workers=workers, env_workers=env_workers, in_callback=in_callback):
                 run.workers_seen(workers)
-                self._core.apply_quietly(run.id, processes.HeartbeatSeen(t))
+                self._core.apply_quietly(run.id, processes.HeartbeatSeen(t, in_callback))
                 self._core.apply_quietly(
                     run.id,
                     processes.WorkersSeen(with_process_state(env_workers) if run.launcher.can.here else env_workers),

@@ -11,6 +11,7 @@ comes from the preset, so that a resume may change it; what is no plain value is
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _SHOWN = "train/"
 """SB3 leaves the figures of an update with its logger until the next rollout is over."""
 
 _NOT_THEIRS = frozenset({"num_timesteps", "locals", "globals", "model", "parent", "verbose"})
+LONG_S = 1.0
 _MOST = 10_000
 """Values in one attribute: a boundary copies them before every rollout."""
 
@@ -145,6 +147,12 @@ class Callbacks(BaseCallback):
         self.log = RowLog()
         self.ended: str | None = None
         self._callback_locals = CallbackLocals({}, None)
+        self._asked_at: float | None = None
+
+    def are_long(self) -> bool:
+        """Whether one of them goes on for longer than what is done at each step; asked from another thread."""
+        asked_at = self._asked_at
+        return asked_at is not None and time.monotonic() - asked_at > LONG_S
 
     def begin(self, model: BaseAlgorithm, total_timesteps: int | None, state: Tree | None) -> None:
         """Give everyone `model`, put back what `state` says they had counted, and say that training starts.
@@ -217,6 +225,7 @@ class Callbacks(BaseCallback):
     def _call(self, hook: str, *arguments: Any) -> list[Any]:
         """What each answered, all of them asked as SB3 does."""
         answers = []
+        self._asked_at = time.monotonic()
         for each in self._named:
             try:
                 answers.append(getattr(each.callback, hook)(*arguments))
@@ -226,6 +235,7 @@ class Callbacks(BaseCallback):
             except (Exception, SystemExit) as error:  # a callback is foreign code and may raise anything
                 leave_fork(error)
                 raise CallbackError(f"{each} raised {_raised_by(error)} in {hook}") from error
+        self._asked_at = None
         leave_fork()
         return answers
 

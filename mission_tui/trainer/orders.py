@@ -251,6 +251,11 @@ class Link:
         if self._telemetry is not None:
             self._telemetry.workers, self._telemetry.look = pids, look
 
+    def name_callbacks(self, are_long: Callable[[], bool]) -> None:
+        """Have heartbeats say while a callback goes on for long, as `are_long` tells."""
+        if self._telemetry is not None:
+            self._telemetry.in_callback = are_long
+
     def close(self) -> None:
         """Say what is unsaid and hang up."""
         if self._telemetry is not None:

@@ -115,6 +115,8 @@ class Job:
         self.callbacks = build_callbacks(self.spec, run_dir.path, run_dir.snapshot, (seed + _PLAYING_SEED) % 2**31)
         model = build_learner(self.spec, arguments, envs.vec, seed, device)
         model.callbacks = self.callbacks
+        if self.callbacks is not None:
+            self.link.name_callbacks(self.callbacks.are_long)
         reasons = {
             "run.device": why_device,
             "run.seed": why_seed,

@@ -337,6 +337,16 @@ def test_time_in_which_a_trainer_did_not_live_is_none_of_its_phase() -> None:
     assert store.view(RUN).phase_t == 7203.0
 
 
+def test_a_callback_that_evaluates_is_no_rollout_that_hangs() -> None:
+    """While heartbeats say that one of the user's goes on, nothing is said to take unusually long."""
+    store = running(PhaseSeen("rollout", 5.0), HeartbeatSeen(6.0))
+    for t in range(7, 300):
+        store.apply(RUN, HeartbeatSeen(float(t), in_callback=True))
+    assert store.view(RUN).phase_t == 5.0 + 293.0
+    store.apply(RUN, HeartbeatSeen(310.0))
+    assert store.view(RUN).phase_t == 298.0
+
+
 def test_keeperless_is_a_flag_of_the_attempt() -> None:
     """A lost keeper flags the run until its attempt is over."""
     store = running(KeeperLost(3, 95.0, 1))

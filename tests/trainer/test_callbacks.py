@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stable_baselines3
-from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
 from stable_baselines3.common.logger import Logger
 
 import tests.trainer.own_envs  # noqa: F401 - registers what SB3 trains on
@@ -18,6 +19,7 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.building.callbacks import build_callbacks, check_callbacks
+from mission_tui.trainer.callbacks import Callbacks, NamedCallback
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_parts import Counting, Diary, Ending
@@ -107,6 +109,24 @@ def test_false_ends_the_training_where_sb3_ends_it(engine: str, tmp_path: Path) 
     stock = sb3_learned(spec, [Ending(40)])
     assert stock.num_timesteps == 80
     assert alike(ended.parameters(), dict(stock.policy.state_dict()), engine)
+
+
+def test_heartbeats_can_tell_a_callback_that_goes_on_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that evaluates within a hook is known while it does, and not afterwards."""
+    seen: list[bool] = []
+
+    class Evaluates(BaseCallback):
+        def _on_rollout_start(self) -> None:
+            seen.append(all_of_them.are_long())
+            monkeypatch.setattr(time, "monotonic", lambda: 1e9)
+            seen.append(all_of_them.are_long())
+
+        def _on_step(self) -> bool:
+            return True
+
+    all_of_them = Callbacks([NamedCallback("run.callbacks[0]", "Evaluates", (), Evaluates())])
+    all_of_them.on_rollout_start()
+    assert [*seen, all_of_them.are_long()] == [False, True, False]
 
 
 def test_an_answer_that_was_forgotten_is_called_that(tmp_path: Path) -> None:

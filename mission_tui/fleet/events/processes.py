@@ -159,9 +159,10 @@ class PhaseSeen(Struct, frozen=True):
 
 
 class HeartbeatSeen(Struct, frozen=True):
-    """The trainer's heartbeat thread lived at unix time `t`."""
+    """The trainer's heartbeat thread lived at unix time `t`; `in_callback`: a callback of the user's goes on."""
 
     t: float
+    in_callback: bool = False
 
 
 class PidsSeen(Struct, frozen=True):

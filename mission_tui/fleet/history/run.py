@@ -284,10 +284,11 @@ class RunHistory:
             case processes.PhaseSeen(phase=phase, t=t):
                 changed = (observed.phase, observed.phase_t) != (phase, t)
                 observed.phase, observed.phase_t = phase, t
-            case processes.HeartbeatSeen(t=t):
-                asleep_s = 0.0 if observed.heartbeat_t is None else t - observed.heartbeat_t
-                if asleep_s > _ASLEEP_S and observed.phase_t is not None:
-                    observed.phase_t = min(t, observed.phase_t + asleep_s)
+            case processes.HeartbeatSeen(t=t, in_callback=in_callback):
+                since_s = 0.0 if observed.heartbeat_t is None else t - observed.heartbeat_t
+                if (since_s > _ASLEEP_S or in_callback) and observed.phase_t is not None:
+                    # Nor is an evaluation that a callback does part of a rollout that may hang.
+                    observed.phase_t = min(t, observed.phase_t + since_s)
                 changed, observed.heartbeat_t = observed.heartbeat_t != t, t
             case processes.NodeSeen(node=node):
                 changed, observed.node = observed.node != node, node
