@@ -90,10 +90,11 @@ def state_word(trial: SearchTrial) -> str:
 
 
 def importance_words(result: SearchResult) -> str:
-    """`what mattered: ppo.learning_rate 81 %, ppo.n_epochs 19 %`; empty until it is known."""
+    """`what mattered: ppo.learning_rate 81%, ppo.n_epochs 19%`; empty until it is known. Only all of it reads 100%."""
     if not result.importance:
         return ""
-    shown = [f"{key} {share:.0%}" for key, share in result.importance.items() if share >= _LITTLE]
+    known = {key: share for key, share in result.importance.items() if share >= _LITTLE}
+    shown = [f"{key} {100 if share >= 1.0 else min(99, round(100 * share))}%" for key, share in known.items()]
     others = ", the others less than 1%" if len(shown) < len(result.importance) else ""
     return f"what mattered: {', '.join(shown)}{others}"
 

@@ -7,7 +7,6 @@ lost may have been carried out, so runs are looked for by their names before the
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import time
@@ -355,8 +354,10 @@ class Driver:
                 values.append(None)
                 why = f"{run} was removed"
             elif view.state == "ended" and view.outcome == "finished":
-                last = self._trace(run).values[-1:]
-                values.append(last[0] if last and math.isfinite(last[0]) else None)
+                trace = self._trace(run)
+                values.append(trace.values[-1] if trace.values and not trace.broken else None)
+                if trace.broken:
+                    diverged = f"{view.name}: {self._plan.metric} is no number at its end"
             elif view.state == "ended" and view.outcome is not None:
                 values.append(None)
                 why = f"{view.name} {view.outcome}: {view.cause or 'no cause is known'}"
@@ -491,6 +492,8 @@ def _rungs_of(trace: Trace, total: int | None, duration_s: float | None) -> dict
     if not budget:
         return {}
     places, end = (trace.timesteps, trace.end_timesteps or 0) if total else (trace.seconds, trace.end_s)
+    if trace.broken:  # what came before says nothing of the rungs since
+        end = places[-1] if places else 0
     found: dict[int, float] = {}
     at = 0
     for rung in range(1, RUNGS + 1):

@@ -184,7 +184,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     records = [*rows([1.0]), update(2, ret="nan"), update(3), update(4, ret=2.0)]
     records += [update(5, ret=1.7e308), update(6, ret=-1.7e308), update(7, ret=1.7e308)]
     result = compared(side("a", records), side("b", [0.0, 0.0])).runs[0].result
-    assert (result.best, result.final, result.updates) == (2.0, 2.0, 7)
+    assert (result.best, result.final, result.updates) == (2.0, None, 7)
 
 
 def test_both_tables_say_the_same_of_the_same_two_settings() -> None:
@@ -220,6 +220,8 @@ def test_a_run_whose_return_is_no_number_at_the_end_has_no_final_value() -> None
     assert [(it.cohort, it.mean) for it in found.ranking] == [(1, 3.0), (0, None)]
     assert any(note.startswith(f"a: {RETURN} is no number at the end") for note in found.notes)
     assert compared(broken, broken).budget == 2 * STEPS
+    beyond = side("a", [*rows([1.0, 9.0]), update(3, ret=1e150)])
+    assert (beyond.trace.broken, beyond.trace.values) == (True, [1.0, 9.0])
 
 
 def test_steps_that_go_back_are_left_out() -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 from mission_tui.fleet.compare import Trace
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.search.plan import SearchPlan
-from mission_tui.fleet.search.result import Confirmation
+from mission_tui.fleet.search.result import Confirmation, best_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.search.driver import Driver, StopAskedError, _at_rungs, _was_interrupted
@@ -32,6 +32,8 @@ def test_trials_meet_at_the_same_shares_of_their_budgets_wherever_their_updates_
     timed = Trace((100, 200), (1.0, 2.0), (1.0, 2.0), end_timesteps=200, end_s=2.0)
     assert _at_rungs([timed], [(None, 4.0)])[25] == 2.0
     assert _at_rungs([fast], [(None, None)]) == {}
+    broken = structs.replace(fast, end_timesteps=1000, broken=True)
+    assert max(_at_rungs([broken], [(1000, None)])) == 15, "nothing is known of it after its last number"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,26 @@ def test_a_trial_stopped_with_its_whole_search_is_none_that_failed(
         with pytest.raises(StopAskedError):
             search._poll_trial(0)
     assert [trial.state for trial in search._study.trials()] == ["failed" if counts else "running"]
+
+
+def test_a_trial_whose_return_is_no_number_at_its_end_is_not_judged_by_what_was_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command goes on with nan and finishes: its highest number so far is nobody's result."""
+    pytest.importorskip("optuna")
+    run, plan = RunDir(tmp_path / "hunt-search"), SearchPlan(base=BASE, params=WORDS, trials=20)
+    run.path.mkdir()
+    search = Driver(run, plan, "hunt", plan.parameters)
+    search._study.ask()
+    search._study.note_runs(0, ["r"])
+    done = structs.replace(VIEW, outcome="finished", total_timesteps=1000)
+    trace = Trace((100, 200), (1.0, 2.0), (1.0, 90.0), end_timesteps=1000, broken=True)
+    monkeypatch.setattr(search._fleet, "views", lambda _runs: {"r": done})
+    monkeypatch.setattr(search, "_trace", lambda _run: trace)
+    assert search._poll_trial(0) == 0
+    (trial,) = search._study.trials()
+    assert (trial.state, trial.why) == ("pruned", "r: rollout/ep_rew_mean is no number at its end")
+    assert best_of([trial], minimize=False) is None
 
 
 def test_the_fresh_runs_are_part_of_how_far_a_search_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

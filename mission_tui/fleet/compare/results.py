@@ -75,7 +75,7 @@ class Trace(Struct, frozen=True):
 
     Seconds are those that the run's budget counts: by the clock, with what lies between updates and without pauses.
     `phases_only`: the trainer does not say them, and they are those in rollouts and updates. `broken`: the newest value
-    is nan or infinite.
+    is nan, infinite or as good as that.
 
     `paces` are steps per second of the updates that tell them. `updates`, `end_timesteps` and `end_s` are where the run
     stands; `end_s` 0 after updates: they have no times. From the value at `whole_from` on means are over a whole window
@@ -138,7 +138,7 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
             said = evaluated(record)
             tags.update(said)
             value = metrics.number(said.get(tag))
-        broken = broken if value is None else not math.isfinite(value)
+        broken = broken if value is None else not abs(value) < _BEYOND
         # A script may count its steps as it likes; what goes back on the axis cannot be drawn over it.
         onward = not timesteps or record.timesteps >= timesteps[-1]
         if value is not None and abs(value) < _BEYOND and onward:

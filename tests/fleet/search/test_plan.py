@@ -126,7 +126,7 @@ def test_what_keeps_the_winner_says_whether_it_was_shown_to_be_better() -> None:
     assert save_words(structs.replace(result, trials=(command,))) == "its settings: lr=0.001"
     shares = {"ppo.learning_rate": 0.996, "ppo.gamma": 0.004}
     assert importance_words(structs.replace(result, importance=shares)) == (
-        "what mattered: ppo.learning_rate 100%, the others less than 1%"
+        "what mattered: ppo.learning_rate 99%, the others less than 1%"
     )
     better = confirmed((1, 2, 3), (9.0, 9.1, 9.2), (1.0, 1.1, 1.2), minimize=False)
     assert save_words(structs.replace(result, confirmation=better)).startswith("to keep it: mission-tui presets save")
