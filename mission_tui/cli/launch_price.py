@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.cli.terminal_output import Table, print_error
+from mission_tui.control_groups import usable_cores
 from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.present import numbers
 
@@ -64,7 +65,7 @@ def _estimated(items: Sequence[LaunchItem], environ: Mapping[str, str]) -> Quote
     from mission_tui.gpu_driver import has_gpu
     from mission_tui.ipc.replies import Quoted
 
-    cores, driver = len(os.sched_getaffinity(0)), has_gpu()
+    cores, driver = usable_cores(), has_gpu()
     costs = tuple(estimated_cost(item.spec, cores, driver=driver) for item in items)
     specs = [item.spec for item in items]
     warnings = [f"{spec.preset}: {caution}" for spec in specs for caution in cautions(spec)]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import structs
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.errors import UsageError, nearest
 from mission_tui.paths import clusters_file, profile_dir
 
@@ -259,7 +260,7 @@ def search_plan(
     metric = _checked_metric(base, metric)
     trials, at_once, seeds, confirm = numbers
     if at_once is None:
-        cores = len(os.sched_getaffinity(0))
+        cores = usable_cores()
         here = max(1, cores // busy_cores(base, cores))
         at_once = here if base.run.launcher == LAUNCHERS[0] else _ELSEWHERE_AT_ONCE
     plan = SearchPlan(

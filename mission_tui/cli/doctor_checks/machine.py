@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from mission_tui.cli.doctor_checks import Check
-from mission_tui.control_groups import group_memory
+from mission_tui.control_groups import group_cores, group_memory, usable_cores
 from mission_tui.gpu_driver import NOT_SUPPORTED, TOOLKIT, WSL, Driver, ask_driver, has_amd_gpu, loaded_module
 from mission_tui.present.machines import START, STOP, Mps
 from mission_tui.present.numbers import size
@@ -37,6 +37,9 @@ def machine_checks(root: Path) -> list[Check]:
 def _cores() -> Check:
     cores, present = len(os.sched_getaffinity(0)), os.cpu_count()
     detail = f"{cores} usable of {present}"
+    if (quota := group_cores()) is not None and quota < cores:
+        cores = usable_cores()
+        detail = f"a quota of {quota:.4g} of the {detail}: this control group stands still beyond it"
     if cores < 2:
         return Check(
             "cores", "warn", detail, "one core trains one run at a time; expect each further run to halve the speed"

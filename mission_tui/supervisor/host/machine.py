@@ -15,7 +15,7 @@ from statistics import median
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mission_tui.control_groups import group_memory
+from mission_tui.control_groups import group_memory, usable_cores
 from mission_tui.fleet.capacity.machine import Machine
 from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
@@ -37,7 +37,8 @@ _KIB = 1024
 
 
 class HostSampler:
-    """Reads CPU, RAM, load and the free space of the runs root's disk; `cores` are those that may be used.
+    """Reads CPU, RAM, load and the free space of the runs root's disk. `cores` may be kept busy, which a quota makes
+    fewer than those on which processes may run, `present`, of which all meters are.
 
     `cpu` is a day of processor use in percent of all cores, on the monotonic clock; `recent`: the last minute of it.
     `meters` are a day of `ram` and `swap` in use and `disk` free, in bytes, and of the `load`, for who looks back.
@@ -46,7 +47,8 @@ class HostSampler:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._name = socket.gethostname()
-        self.cores = len(os.sched_getaffinity(0))
+        self.cores = usable_cores()
+        self.present = len(os.sched_getaffinity(0))
         self.cpu = CellHistory(SLOW_LEVELS)
         self.meters: dict[str, CellHistory] = {}
         self.recent: deque[float] = deque(maxlen=_HISTORY)
@@ -70,7 +72,7 @@ class HostSampler:
         self._add_history(None if busy is None else round(busy, 1), memory, free, load)
         return HostMeters(
             name=self._name,
-            cores=self.cores,
+            cores=self.present,
             cpu_percent=self.recent[-1] if busy is not None else None,
             cpu_cores=cores,
             ram_used=None if memory is None else memory.total - memory.available,

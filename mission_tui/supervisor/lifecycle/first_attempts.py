@@ -247,7 +247,7 @@ def check_new(core: Core, specs: Sequence[Spec], visible: str | None) -> tuple[s
 def thread_warnings(core: Core, specs: Sequence[Spec], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Warnings for commands that say no number of threads, by what the cores of the machine do now."""
     host = core.machine.host
-    seen = round(host.recent[-1] * host.cores / 100.0) if host.recent else 0
+    seen = round(host.recent[-1] * host.present / 100.0) if host.recent else 0
     busy = max(seen, headroom_now(core, core.machine.limits.read()).cores_busy)
     return tuple(default_threads(specs, environ, host.cores, busy))
 

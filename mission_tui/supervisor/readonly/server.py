@@ -19,6 +19,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.cost import estimated_cost
 from mission_tui.fleet.capacity.reference_runs import Peaks
@@ -223,7 +224,7 @@ def quote_from_files(runs: ReadonlyFleet, request: requests.Quote) -> Quoted:
     for run in _ended(runs):
         if run.journal.peak is not None and run.spec is not None:
             peaks.add(run.spec, run.journal.peak, run.journal.ended_t or 0.0)
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     specs = [item.spec for item in request.items]
     costs = tuple(
         estimated_cost(spec, cores, peaks.of(spec), pace, driver=driver)

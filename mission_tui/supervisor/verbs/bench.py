@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Iterator
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.errors import EX_CONFIG, MissionError, UsageError
 from mission_tui.fleet.launch_plan import check_name, repeat_seed
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
@@ -297,7 +297,7 @@ def _begun(
     from mission_tui.fleet.tuning.record import TuneBegun
     from mission_tui.records.tuning_files import read_tune
 
-    cores, host, spec = len(os.sched_getaffinity(0)), host_fingerprint(), request.item.spec
+    cores, host, spec = usable_cores(), host_fingerprint(), request.item.spec
     if not request.go_on:
         begun = log.append(
             lambda seq: TuneBegun(

@@ -124,7 +124,7 @@ class GainMonitor:
         used = [self._runs.store.run(run_id).observed.usage for run_id in self._runs.live]
         if host.recent and any(used):
             ours = sum(usage.cpu_percent for usage in used if usage is not None)
-            self._elsewhere.append((now, max(0.0, host.recent[-1] * host.cores - ours) / 100.0))
+            self._elsewhere.append((now, max(0.0, host.recent[-1] * host.present - ours) / 100.0))
 
     def _mean_elsewhere(self, begin: float, end: float) -> float | None:
         seen = [cores for t, cores in self._elsewhere if begin <= t <= end]

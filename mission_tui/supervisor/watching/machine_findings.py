@@ -144,7 +144,7 @@ class CommandThreads:
         if not before or elapsed_s <= 0.0:
             return None
         looks = [_process(known.times[pid], before[pid], elapsed_s) for pid in family if pid in before]
-        busy = host.cores * host.recent[-1] / 100.0
+        busy = host.present * host.recent[-1] / 100.0
         return ThreadLook(looks, host.cores, max(0.0, busy - usage.cpu_percent / 100.0))
 
 

@@ -32,6 +32,7 @@ import psutil
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.envs.channel import EnvRecipe
 from mission_tui.envs.masks import MASKS, sampled
 from mission_tui.errors import PresetError, raised_by
@@ -412,7 +413,7 @@ def _workers(
 
 
 def _choice(env: EnvSpec, snapshot: Path | None, kept_kind: VecKind | None, kept_workers: int | None) -> Choice:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     shared_as_before = env.vec in WITH_WORKERS and env.vec == kept_kind
     left_open = env.vec == "auto" or (shared_as_before and env.n_workers is None)
     if kept_kind is not None and left_open and (kept_kind != "native" or native_refusal(env) is None):

@@ -1,13 +1,14 @@
-"""In a control group with less memory than the machine has, the group's memory is what runs are given of."""
+"""In a control group with less memory or fewer cores than the machine has, runs are given of what the group has."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from mission_tui.cli.doctor_checks import machine as doctor
-from mission_tui.control_groups import GroupMemory, group_memory
+from mission_tui.control_groups import GroupMemory, group_cores, group_memory, usable_cores
 from mission_tui.supervisor.host import machine as host
 
 MIB = 1 << 20
@@ -73,3 +74,37 @@ def test_doctor_says_the_limit_of_the_group(monkeypatch: pytest.MonkeyPatch) -> 
     check = doctor._memory()
     assert check.level == "warn"
     assert "200M free of the 300M of this control group; the machine has" in check.detail
+
+
+def test_a_quota_makes_the_cores_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tightest of all groups above, of both versions; one core at least, and no more than there are."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    mount, own = tmp_path / "cgroup", tmp_path / "own"
+    assert usable_cores(mount, own) == 8
+    (mount / "pod" / "box").mkdir(parents=True)
+    own.write_text("0::/pod/box\n")
+    (mount / "pod" / "box" / "cpu.max").write_text("max 100000\n")
+    assert (group_cores(mount, own), usable_cores(mount, own)) == (None, 8)
+    (mount / "pod" / "cpu.max").write_text("250000 100000\n")
+    assert (group_cores(mount, own), usable_cores(mount, own)) == (2.5, 2)
+    (mount / "pod" / "box" / "cpu.max").write_text("50000 100000\n")
+    assert (group_cores(mount, own), usable_cores(mount, own)) == (0.5, 1)
+    folder = mount / "cpu,cpuacct" / "docker"
+    folder.mkdir(parents=True)
+    own.write_text("3:cpu,cpuacct:/docker\n2:cpuset:/\n")
+    (folder / "cpu.cfs_period_us").write_text("100000\n")
+    for said, cores in (("-1\n", 8), ("300000\n", 3), ("1600000\n", 8)):
+        (folder / "cpu.cfs_quota_us").write_text(said)
+        assert usable_cores(mount, own) == cores
+
+
+def test_what_runs_are_given_of_the_quota_is_no_meter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions know one core; how busy the machine is, is said of all that it has."""
+    monkeypatch.setattr(host, "usable_cores", lambda: 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    sampler = host.HostSampler(tmp_path)
+    assert (sampler.machine(gpu=False, gpu_count=None).cores, sampler.sample("").cores) == (1, 3)
+    monkeypatch.setattr(doctor, "group_cores", lambda: 1.5)
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 1)
+    check = doctor._cores()
+    assert (check.level, check.detail.partition(" usable")[0]) == ("warn", "a quota of 1.5 of the 3")
