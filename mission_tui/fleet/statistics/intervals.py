@@ -165,8 +165,9 @@ def probability_of_improvement(values: Sequence[float], against: Sequence[float]
 def _welch(one: Estimate, other: Estimate) -> tuple[float, float]:
     """The standard error of a difference, and its degrees of freedom (Welch 1947)."""
     total = one.squared_error + other.squared_error
-    parts = sum(it.squared_error**2 / it.freedom for it in (one, other))
-    return math.sqrt(total), total * total / parts
+    # Of shares, as squares of what is of the order of 1e-90 or 1e90 are no floats.
+    parts = sum((it.squared_error / total) ** 2 / it.freedom for it in (one, other))
+    return math.sqrt(total), 1.0 / parts
 
 
 @lru_cache(maxsize=256)

@@ -117,3 +117,17 @@ def test_no_order_of_seeds_changes_a_figure() -> None:
     """What a run is called, or where it stands in a list, is no evidence."""
     values = [random.Random(4).gauss(0.0, 1.0) for _ in range(12)]
     assert iqm_estimate(values) == iqm_estimate(values[::-1])
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-90, 1e-9, 1e90])
+def test_an_interval_has_the_unit_of_its_values(unit: float) -> None:
+    """A loss that has exploded, or a KL of nothing, is compared as anything else."""
+    one, other = ([unit * value for value in values] for values in ((1.0, 2.0, 3.5), (4.0, 5.0, 7.5)))
+    ends, behind = (
+        difference(mean_estimate(one), mean_estimate(other)),
+        behind_best(list(map(mean_estimate, (one, other)))),
+    )
+    assert ends is not None
+    assert behind[0] is not None
+    assert [end / unit for end in ends] == pytest.approx([-7.029038, 0.362371], abs=1e-5)
+    assert [end / unit for end in behind[0]] == pytest.approx([-1.040583, 7.707250], abs=1e-5)
