@@ -278,6 +278,11 @@ def test_a_run_directory_brings_specs_and_journal(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").rename(tmp_path / "elsewhere.toml")
     alone = read_log(tmp_path / "metrics.jsonl")
     assert (alone.specs, alone.settings.rollout) == ({}, 1024)
+    (tmp_path / "spec.toml").write_text("[")
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"")
+    broken = read_any(tmp_path)
+    assert (broken.updates, broken.settings, broken.log_interval) == (alone.updates, alone.settings, 1)
+    assert "spec.toml: line 1: not valid TOML" in broken.damage[0]
 
 
 def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:

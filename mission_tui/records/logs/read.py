@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import FleetEvent
@@ -106,7 +107,7 @@ def _table(path: Path, reader: Callable[[Path, list[str]], Iterator[TableRow]]) 
 
 
 def read_run(path: Path) -> TrainingLog:
-    """The run whose directory is `path`. Raises `LogError`, also for a spec or exit record that cannot be read."""
+    """The run whose directory is `path`; where a spec or an exit record cannot be read, its rows alone, and why."""
     run = RunDir(path)
     records, damage = read_all(run.metrics, MetricRecord)
     events, more = read_all(run.events, FleetEvent)
@@ -115,7 +116,8 @@ def read_run(path: Path) -> TrainingLog:
         specs = {number: read_attempt_spec(run, number) for number in attempts}
         exits = {number: read_exit(run.attempt(number).exit) for number in attempts}
     except MissionError as error:
-        raise LogError(str(error)) from None
+        alone = read_metrics(run.metrics)
+        return replace(alone, path=path, damage=(f"{error}: what it was trained with is not known", *alone.damage))
     died = {number: record.ended_t for number, record in exits.items() if record is not None}
     return TrainingLog(path, tuple(records), Settings(), specs, tuple(events), died, (*damage, *more))
 
