@@ -25,6 +25,8 @@ NEAR = 0.5
 ABSURD = -1e4
 OF_REWARDS, AT_FIRST = 1.5, 5.0
 """Mean square rewards by which values miss; before they have learned anything, more."""
+LEAST_OF_REWARDS = 0.02
+"""Of small rewards at each step values miss by far less than a step pays, as the square of what is small is smaller."""
 MOST_WON = 0.9
 PERFECT = 0.99
 OF_ONE_REWARD = 0.1
@@ -116,20 +118,26 @@ class ValueHorizon:
     @property
     def _vary_as_rewards(self) -> bool:
         """Targets vary by no more than a reward pays: their variance is the loss over the share that is not explained.
+        So do those of states that are all worth the same hundred rewards; values that knew nothing missed by those.
 
         A log's returns are those of the task. Where its losses may be of normalised rewards they cannot be compared.
         """
         variance = statistics.median(loss / max(1.0 - explained, LEAST_SHARE) for loss, _, explained, _ in self._looks)
         reward = statistics.median(reward for _, reward, *_ in self._looks)
-        return NORMALIZED < variance < VARY * VARY * reward * reward
+        most = max(map(abs, self._paid))
+        single = self._largest_loss < AT_FIRST * most * most
+        return single and NORMALIZED < variance < VARY * VARY * reward * reward
 
     @property
     def _of_single_rewards(self) -> bool:
         """Where a reward of 1 ends an episode, values miss by what a step pays on average, and not by what follows.
 
-        Where nearly every episode ends so, there is next to nothing to miss by.
+        Where nearly every episode ends so, there is next to nothing to miss by; nor is there where each step is paid
+        a little, whatever values look at.
         """
         loss = statistics.fmean(loss for loss, *_ in self._looks)
         reward = statistics.fmean(reward for _, reward, *_ in self._looks)
         never_missed_more = self._largest_loss < AT_FIRST * self._most
-        return 0.0 < reward * self.length < MOST_WON and loss < OF_REWARDS * reward and never_missed_more
+        if not (0.0 < reward * self.length < MOST_WON and never_missed_more):
+            return False
+        return LEAST_OF_REWARDS * reward < loss < OF_REWARDS * reward

@@ -166,3 +166,18 @@ def test_useless_values_are_information_while_the_run_holds_its_best() -> None:
     assert "ppo.vf_coef = 0" in seen.words[0].sentence
     lost = [row(n, tags | {"ret": 20.0 + dice.random()}) for n in range(110, 150)]
     assert [severity for _, severity in said(rising + held + lost, settings).changes] == ["info", "warning"]
+
+
+def test_states_that_are_all_worth_the_same_are_no_near_horizon() -> None:
+    """Each step costs about 10 and values have learned the -1,000 that follow everywhere: what they miss by is less
+    than a step costs, and they missed by all of it at first.
+    """
+    costs = flat(length=200.0, level=-2000.0, loss=80.0)
+    first = replace(costs[0], metrics={**costs[0].metrics, "train/value_loss": 20_000.0})
+    assert "as with a gamma near 0" in said(costs).words[0].sentence
+    assert said([first, *costs[1:]]).changes == []
+
+
+def test_values_of_tiny_rewards_are_no_near_horizon() -> None:
+    """What values of rewards of a millionth miss by is a millionth of that again, however far they look."""
+    assert said(flat(level=5e-5, loss=1e-10)).changes == []
