@@ -214,9 +214,10 @@ more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. 
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time. Planned were 72 runs: 17 to which nothing was done,
-23 with benign settings, 32 to which something harmful was done. Worlds and settings were tried out with two other
-seeds, of which only the returns were looked at."""
+They were judged once, after the last change of a rule of that time. All 72 planned runs were recorded, and two left out
+before any was judged: in `packing` and `acrobot-zoo` a limit of KL changed nothing, so that their runs were those of
+their twins once more. That leaves 17 to which nothing was done, 21 with benign settings, 32 to which something harmful
+was done. Worlds and settings were tried out with two other seeds, of which only the returns were looked at."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 

@@ -911,9 +911,8 @@ def _tenth_settings() -> Iterator[Construction]:
     for task, rate in ((PARKING, 3e-3), (PACKING, 3e-3), (WATERING, 2e-3), (FILING, 3e-3), (COOLING, 3e-4)):
         yield Construction("annealed", task, ppo=_decay_from(rate), few=1)
     yield Construction("annealed", ACROBOT_ZOO, ppo=_decay_from(3e-4), few=1)
-    yield from (
-        Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1) for task in (PARKING, PACKING, ACROBOT_ZOO)
-    )
+    # In `packing` and `acrobot-zoo` no update comes near the limit: their recorded runs were those of their twins.
+    yield Construction("target-kl", PARKING, ppo={"target_kl": 0.02}, few=1)
     yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in (WATERING, FILING))
     yield Construction("clip-0.1", PARKING, ppo={"clip_range": 0.1}, few=1)
     yield from (_resumed(task) for task in (MOWING, PACKING, WATERING, COOLING))
