@@ -548,8 +548,19 @@ async def test_a_run_without_an_update_says_what_to_press() -> None:
             re=request.id, run=request.run, updates=(), timesteps=(), t=(), low={}, high={}
         )
         await stage.press("enter")
-        await stage.shows("no update has ended yet; l shows what it")
+        await stage.shows("no update yet; l shows what it prints")
         assert "e evaluate" not in stage.lines()[-1]
         await stage.press("escape", "down", "enter")
-        await stage.shows("it has not begun; s takes it out of the")
+        await stage.shows("not begun; s takes it out of the queue")
         assert "p pause" not in stage.lines()[-1]
+        await stage.press("e")
+        await stage.until(lambda: "late has no checkpoint to evaluate yet: it is queued" in stage.toasts())
+
+
+async def test_a_run_that_waits_for_long_reasons_keeps_its_name() -> None:
+    """What it waits for stands whole below its name, and not in its place."""
+    cause = "waits for its group: many-16 is live, and keep.limits.group_runs (launch -j) allows 1 of many-43e0 at once"
+    async with staged(a_fleet((structs.replace(queued("many-56"), cause=cause),))) as stage:
+        await stage.press("enter")
+        await stage.shows("many-56 ◌ queued")
+        await stage.shows("allows 1 of many-43e0")

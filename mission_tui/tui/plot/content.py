@@ -154,12 +154,13 @@ def _aims(view: RunView, data: RunData, tag: str, scene: Scene | None) -> Iterat
 
 
 def _empty(view: RunView) -> str:
+    # Each fits a chart of 80 cells: it has one line there.
     if view.state == "queued":
-        return "it has not begun; s takes it out of the queue"
+        return "not begun; s takes it out of the queue"
     if view.state in OVER:
-        return "there is no more of it; l shows what it printed"
+        return "no more of it; l shows what it printed"
     if not view.update:
-        return "no update has ended yet; l shows what it prints"
+        return "no update yet; l shows what it prints"
     return "the next update brings another"
 
 

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from mission_tui.errors import UsageError
+from mission_tui.fleet.commands import objection
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.quantity import BACK_S, parse_moment
 from mission_tui.fleet.specs.spec import is_driver
@@ -89,6 +90,8 @@ async def evaluate(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     if view.last_checkpoint is None:
         if view.state in OVER:
             app_context.toast(f"{view.name} has no checkpoint to evaluate: nothing was saved")
+        elif why := objection("checkpoint", view):
+            app_context.toast(f"{view.name} has no checkpoint to evaluate yet: {why}")
         else:
             app_context.toast(f"{view.name} has no checkpoint to evaluate yet; C saves one")
         return

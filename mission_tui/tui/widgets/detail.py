@@ -211,6 +211,8 @@ class RunHead(Lines):
 
 def _status(view: RunView, now: float, width: int) -> list[Part]:
     health, health_style = run_status.badge(view)
+    if view.cause and view.state in ("queued", "starting"):
+        health = ""  # It says what the run waits for, which stands whole below; its name would have no room.
     share = share_done(view)
     amount = run_status.steps_words(view)
     pace = "" if view.pace is None else f"  {numbers.rate(view.pace)} st/s  {time_left(view)} left"
