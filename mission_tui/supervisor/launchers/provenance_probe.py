@@ -25,6 +25,7 @@ import platform
 import re
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,6 +35,9 @@ from urllib.parse import unquote, urlsplit
 
 DIFF_BYTES = 128 << 10
 """What is kept of the changes in one working tree; their digest is of all."""
+
+SAID_BYTES = 64 << 20
+"""Of everything else that git says."""
 
 GIT_S = 10.0
 REPOSITORIES = 8
@@ -47,6 +51,7 @@ _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "
 """Without hooks: `diff` writes the index anew after files that only look changed, whatever is said of locks."""
 _OWN_SCOPES = ("local", "worktree")
 MOST_FILTERS = 64
+_PART_BYTES = 1 << 18
 
 
 def main() -> int:
@@ -108,10 +113,11 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
         listed = _git(top, harmless, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty")
         status = (listed or b"").splitlines()
         words = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "HEAD")
-        diff = _git(top, harmless, *words) or b"" if commit else b""
+        said = _read_git(top, harmless, *words, keep=DIFF_BYTES) if commit else None
+        diff, diff_bytes, digest = said or (b"", 0, "")
         file = re.sub(r"[^A-Za-z0-9._-]+", "-", name or "working-folder") + ".diff" if diff else ""
         if diff:
-            diffs[file] = diff[:DIFF_BYTES].decode("utf-8", "replace")
+            diffs[file] = diff.decode("utf-8", "replace")
         found[top] = {
             "name": name,
             "path": top,
@@ -119,8 +125,8 @@ def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], 
             "changed": sum(not line.startswith(b"??") for line in status),
             "untracked": sum(line.startswith(b"??") for line in status),
             "diff_file": file,
-            "diff_bytes": len(diff),
-            "diff_sha256": hashlib.sha256(diff).hexdigest() if diff else "",
+            "diff_bytes": diff_bytes,
+            "diff_sha256": digest if diff else "",
         }
         left += reversed([(f"{name}/{module}".lstrip("/"), str(Path(top, module))) for module in _submodules(top)])
     return list(found.values()), diffs
@@ -203,12 +209,34 @@ def _digest(files: list[Path]) -> str:
 
 
 def _git(place: str, options: tuple[str, ...], *words: str) -> bytes | None:
-    """What git says of `place`; None where it fails, is not there, or takes too long."""
+    """What git says of `place`; None where it fails, is not there, takes too long, or says more than anybody reads."""
+    said = _read_git(place, options, *words, keep=SAID_BYTES)
+    return None if said is None or said[1] > SAID_BYTES else said[0]
+
+
+def _read_git(place: str, options: tuple[str, ...], *words: str, keep: int) -> tuple[bytes, int, str] | None:
+    """The first `keep` bytes of what git says of `place`, how many there are, and the SHA-256 of all; None as above.
+
+    A large file that was changed makes a larger diff, which no memory has to hold.
+    """
     argv = [*_GIT, "-C", place, *options, *words]
     environ = {**os.environ, **_QUIET, **_UNFETCHED}
-    with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(argv, capture_output=True, env=environ, timeout=GIT_S, check=False)
-        return done.stdout if done.returncode == 0 else None
+    kept, size, digest = bytearray(), 0, hashlib.sha256()
+    with suppress(OSError):
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, env=environ) as git:
+            assert git.stdout is not None
+            timer = threading.Timer(GIT_S, git.kill)
+            timer.start()
+            try:
+                while part := git.stdout.read(_PART_BYTES):
+                    kept += part[: keep - len(kept)]
+                    size += len(part)
+                    digest.update(part)
+                git.wait()
+            finally:
+                timer.cancel()
+        return (bytes(kept), size, digest.hexdigest()) if git.returncode == 0 else None
     return None
 
 

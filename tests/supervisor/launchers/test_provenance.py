@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -241,13 +243,19 @@ def test_a_repository_names_no_other_folder(work: Path, tmp_path: Path) -> None:
 
 
 def test_large_changes_are_cut_and_their_digest_is_of_all(work: Path) -> None:
-    """A working tree with megabytes of changes does not fill the run directory."""
-    (work / "train.py").write_text("x = 1\n" * 400_000, encoding="ascii")
-    done = subprocess.run([sys.executable, provenance_probe.__file__], cwd=work, capture_output=True, check=True)
-    said = json.loads(done.stdout)
-    (tree,) = [it for it in said["provenance"]["repositories"] if it["name"] == ""]
-    assert tree["diff_bytes"] > 2_000_000
-    assert len(said["diffs"][tree["diff_file"]]) == provenance_probe.DIFF_BYTES
+    """A working tree with megabytes of changes fills neither the run directory nor the memory."""
+    (work / "train.py").write_text("x = 1\n" * 1_000_000, encoding="ascii")
+    tracemalloc.start()
+    try:
+        (tree,), diffs = provenance_probe._repositories([("", str(work))])
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    whole = subprocess.run(["git", "diff", "HEAD"], cwd=work, capture_output=True, check=True).stdout
+    assert tree["diff_bytes"] == len(whole) > 6_000_000
+    assert tree["diff_sha256"] == hashlib.sha256(whole).hexdigest()
+    assert diffs == {tree["diff_file"]: whole[: provenance_probe.DIFF_BYTES].decode()}
+    assert peak_bytes < 3 << 20
 
 
 @pytest.fixture
