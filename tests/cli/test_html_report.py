@@ -212,6 +212,18 @@ def test_a_preset_that_is_gone_is_said() -> None:
     assert "cannot be read here: no preset 'plain'" in page_of(made, "x", ROOMS[0])
 
 
+@pytest.mark.parametrize("path", ["/home/ada/secret.toml", "../a", "a.toml"])
+def test_no_file_is_read_because_a_run_calls_its_preset_so(path: str) -> None:
+    """A page is sent to anybody, and what is wrong with a file says what stands in it."""
+
+    def read(name: str) -> Spec:
+        raise PresetError(f"{name}: unknown key token-abc")
+
+    it = side("a", [1.0, 2.0])
+    made = report_of([details_of(it, path)], {RETURN: [it]}, read)
+    assert "token-abc" not in page_of(made, "x", ROOMS[0])
+
+
 def test_a_long_run_keeps_its_extremes() -> None:
     """A hundred thousand updates are a few hundred points, and the one that ran away is among their greatest."""
     values = [0.0] * 100_000

@@ -163,6 +163,9 @@ def _against(details: DetailsReply, preset_of: PresetOf) -> AgainstPreset | None
     name = details.view.preset
     if name == OF_A_COMMAND or not name:
         return None
+    if "/" in name or name.endswith(".toml"):
+        # No preset is called so, and whoever wrote the run's spec would choose which file of ours stands in the page.
+        return AgainstPreset(name, trouble=f"'{name}' names a file, and no preset")
     try:
         spec = preset_of(name)
     except MissionError as error:
