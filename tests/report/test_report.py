@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -208,6 +209,33 @@ def test_phases_divide_the_seconds(desk: Desk) -> None:
     assert row.update_s >= 0.1
     # Between phases and around them the process may have waited for a core.
     assert 300 / (time.monotonic() - begun) <= row.steps_per_s <= 1.01 * 300 / (row.rollout_s + row.update_s)
+
+
+def test_seconds_of_training_have_what_lies_between_phases(desk: Desk) -> None:
+    """An evaluation or a save is time that training took, a pause is not; a later attempt goes on from there."""
+
+    def say(*lines: dict[str, object]) -> None:
+        with desk.reported.open("ab") as file:
+            file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    spent = {"rollout": 4.0, "update": 1.0}
+    say(
+        {"say": "process", "t": 100.0, "pid": os.getpid()},
+        {"say": "update", "t": 110.0, "timesteps": 64, "took_s": 10.0, "spent_s": spent},
+    )
+    desk.follow()
+    say(
+        {"say": "phase", "t": 112.0, "phase": "paused"},
+        {"say": "phase", "t": 117.0, "phase": "rollout"},
+        {"say": "update", "t": 124.0, "timesteps": 128, "took_s": 14.0, "spent_s": spent},
+    )
+    assert [row.trained_s for row in desk.of(UpdateDone)] == [10.0, 19.0]
+    desk.attempt = 2
+    say(
+        {"say": "process", "t": 200.0, "pid": os.getpid()},
+        {"say": "update", "t": 207.0, "timesteps": 100, "took_s": 7.0, "spent_s": spent},
+    )
+    assert desk.of(UpdateDone)[-1].trained_s == 17.0
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ class Reported:
         self._say = say
         self._phase: Phase | None = None
         self._stopped = dict.fromkeys(DIVIDED, 0.0)
+        self._paused_s, self._paused_t = 0.0, float("inf")
         self._recent: deque[tuple[float, int]] = deque(maxlen=MEAN_OF)
         self._offset = 0
         self._looked_at = time.monotonic()
@@ -132,6 +133,7 @@ class Reported:
                 self._take(said)
             elif isinstance(said, UpdateReported):
                 self._rows.skip_update(said.timesteps)
+                self._paused_s = 0.0
                 self._episodes(said)
             self._offset += len(line)
         return self._offset > begun
@@ -143,6 +145,8 @@ class Reported:
                 self._rows.start(said.t)
             case PhaseReported():
                 self._enter(said.phase)
+                self._paused_s += max(0.0, said.t - self._paused_t)
+                self._paused_t = said.t if said.phase == "paused" else float("inf")
             case UpdateReported():
                 self._update(said)
             case CheckpointReported():
@@ -162,7 +166,7 @@ class Reported:
             said.n, tuple(r for r, _ in said.ended), tuple(length for _, length in said.ended), said.outcomes
         )
         rollout_s, update_s = (max(0.0, said.spent_s.get(it, 0.0) - self._stopped[it]) for it in DIVIDED)
-        took_s = max(0.0, said.took_s - sum(self._stopped.values()))
+        took_s = max(0.0, said.took_s - sum(self._stopped.values()) - self._paused_s)
         try:
             self._rows.update(
                 said.timesteps,
@@ -177,7 +181,7 @@ class Reported:
         except BaseException:
             self._recent = recent
             raise
-        self._stopped = dict.fromkeys(DIVIDED, 0.0)
+        self._stopped, self._paused_s = dict.fromkeys(DIVIDED, 0.0), 0.0
         self._enter(said.phase)
 
     def _episodes(self, said: UpdateReported) -> None:

@@ -304,7 +304,7 @@ class Rows:
 
     @property
     def at(self) -> tuple[int, int]:
-        return self._before[-1]
+        return self._before[-1][:2]
 
     def start(self, t: float) -> None:
         """The script is there, at unix time `t`: of the first attempt that is its beginning. Raises `StorageError`."""
@@ -325,7 +325,8 @@ class Rows:
         """One update ended at unix time `t`; `seconds` of its rollout and of its learning, 0 where not known.
 
         `total_timesteps` are those that the script means to reach, counted as it counts `timesteps`.
-        Where `steps_per_s` is None it comes of `took_s`. Raises `StorageError`, and may be called again then.
+        `took_s` is all that has passed since the one before, 0 where not known: the seconds of training follow from it,
+        and `steps_per_s` where it is None. Raises `StorageError`, and may be called again then.
         """
         self._begin(timesteps, t)
         number, last = self.at
@@ -334,7 +335,7 @@ class Rows:
         steps = last if timesteps is None else timesteps + self._offset
         if steps_per_s is None:
             steps_per_s = (steps - last) / took_s if took_s > _SHORTEST_S else 0.0
-        at, said = (number + 1, steps), dict(metrics)
+        at, said, trained_s = (number + 1, steps), dict(metrics), self._before[-1][2] + max(took_s, sum(seconds))
         total = None if total_timesteps is None else min(_MOST_STEPS, total_timesteps + self._offset)
         self._log.append(
             lambda seq: facts.UpdateDone(
@@ -347,9 +348,10 @@ class Rows:
                 metrics=said,
                 episodes=episodes,
                 total_timesteps=total,
+                trained_s=trained_s if took_s > 0.0 else None,
             )
         )
-        self._before[1:] = [at]  # of the same attempt nothing is taken back
+        self._before[1:] = [(*at, trained_s)]  # of the same attempt nothing is taken back
 
     def skip_update(self, timesteps: int | None) -> None:
         """An update of `timesteps` is in the file already: whether the script counted anew shows by those alone."""
@@ -374,19 +376,21 @@ class Rows:
         before = list(self._before)
         while timesteps is not None and len(before) > 1 and before[-1][1] >= timesteps:
             before.pop()
-        update, steps = before[-1]
+        update, steps, _ = before[-1]
         self._log.append(
             lambda seq: facts.TrainingStarted(seq, self._attempt, t, from_update=update, from_timesteps=steps)
         )
         self._before, self.begun = before, True
 
 
-def _standing(records: list[facts.MetricRecord]) -> list[tuple[int, int]]:
-    """Update and steps of every row that no later attempt took back, behind (0, 0)."""
-    before = [(0, 0)]
+def _standing(records: list[facts.MetricRecord]) -> list[tuple[int, int, float]]:
+    """Update, steps and seconds of training of every row that no later attempt took back, behind zeros."""
+    before = [(0, 0, 0.0)]
     for row in records:
         while isinstance(row, facts.TrainingStarted) and before[-1][0] > row.from_update:
             before.pop()
         if isinstance(row, facts.UpdateDone):
-            before.append((row.update, row.timesteps))
+            phases_s = row.rollout_s + row.update_s
+            trained_s = before[-1][2] + phases_s if row.trained_s is None else row.trained_s
+            before.append((row.update, row.timesteps, trained_s))
     return before
