@@ -136,6 +136,8 @@ def cli(ctx: click.Context, runs_dir: str | None, readonly: bool) -> int | None:
         ctx.obj = ctx.obj._replace(readonly=True)
         if ctx.invoked_subcommand not in _READ_NO_RUN:
             print_error(ctx.obj.what_was_received)
+    if not ctx.obj.readonly and ctx.invoked_subcommand not in _NEED_NO_ROOT and (whose := ctx.obj.whose_it_is):
+        print_error(whose)
     if readonly and ctx.invoked_subcommand not in looking():
         verbs = ", ".join(looking())
         raise click.UsageError(f"--readonly works only with the screen (no verb) and with {verbs}", ctx)

@@ -111,7 +111,7 @@ def _greeting(session: Session) -> str:
     if session.readonly and not session.is_ours:
         return "read-only: shown from the run files, without a supervisor; nothing can be changed here"
     session.require_writable_root()
-    return ""
+    return session.whose_it_is
 
 
 def _show(

@@ -82,6 +82,21 @@ class Session(NamedTuple):
         return Connection.connect(self.root, start=start)
 
     @property
+    def whose_it_is(self) -> str:
+        """What a superuser is told whose supervisor would keep out the user whose runs root this is; mostly empty."""
+        if os.getuid() != 0:
+            return ""
+        from mission_tui.records.runs_roots import owner_beside_superuser
+
+        owner = owner_beside_superuser(self.root)
+        if not owner or self.is_supervised:
+            return ""
+        return (
+            f"{self.root} is the runs root of {owner}, and you are root: what begins here is root's, and {owner} "
+            f"cannot use it until `supervisor stop`; `sudo -u {owner} mission-tui ...` does it as they would"
+        )
+
+    @property
     def is_supervised(self) -> bool:
         """Whether a supervisor of this user answers for the runs root now."""
         return _is_supervised(self.root)

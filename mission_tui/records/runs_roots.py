@@ -68,6 +68,16 @@ def check_private(root: Path) -> None:
             )
 
 
+def owner_beside_superuser(root: Path) -> str:
+    """The user who has used `root` so far, where a superuser is about to use it; empty where that is one too."""
+    with suppress(OSError):
+        if owner := (root / ".supervisor").lstat().st_uid:
+            with suppress(KeyError):
+                return pwd.getpwuid(owner).pw_name
+            return str(owner)
+    return ""
+
+
 def check_locks(folder: Path) -> None:
     """Raise `UsageError` unless `flock` works in `folder`: taken once, and then refused to a second holder.
 

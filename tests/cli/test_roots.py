@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.session import Session
 from mission_tui.paths import socket_dir, used_roots_dir
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell, opened
@@ -71,6 +72,19 @@ def on_terminal(shell: Shell, *words: str) -> str:
             said += piece
     os.close(reader)
     return " ".join(said.decode().split())
+
+
+def test_a_superuser_is_told_whose_runs_root_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `sudo` a supervisor of root's would begin there and keep its user out; in a container nobody has used it."""
+    session = Session(tmp_path, tmp_path, {})
+    assert session.whose_it_is == ""
+    (tmp_path / ".supervisor").mkdir()
+    if os.getuid() == 0:
+        os.chown(tmp_path / ".supervisor", 54321, -1)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert "you are root" in session.whose_it_is
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert session.whose_it_is == ""
 
 
 def test_all_roots_is_asked_for_alone(quick: Shell) -> None:
