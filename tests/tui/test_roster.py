@@ -8,7 +8,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.roster import SORTS, list_rows
-from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
+from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, ended, queued
 
 
 def test_live_runs_come_before_those_that_wait_or_ended() -> None:
@@ -141,3 +141,10 @@ def test_of_settings_that_vary_the_one_with_the_most_values_comes_first() -> Non
     view_state = FleetViewState()
     view_state.take_snapshot(a_fleet(tuple(runs)))
     assert view_state.roster.varied == ("lr", "n_epochs", "gamma")
+
+
+def test_names_that_count_are_sorted_by_their_numbers() -> None:
+    """`many-2` before `many-10`; a name that begins with a number or is none at all breaks nothing."""
+    names = ["many-10", "many-2", "7up", "many", "many-2b"]
+    rows = list_rows(a_fleet(tuple(ended(name, 5) for name in names)), None, "run").runs
+    assert [view.name for view in rows] == ["7up", "many", "many-2", "many-2b", "many-10"]

@@ -190,6 +190,11 @@ def _by_setting(view: RunView, name: str) -> tuple[bool, Any]:
     return (has is None, number_first)
 
 
+def _by_number(name: str) -> list[str | int]:
+    """A key by which `many-2` comes before `many-10`: words and numbers by turns."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]+)", name))]
+
+
 def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
     """Names rise, numbers fall (the most advanced, fastest, worst first), unknown values come last."""
 
@@ -199,7 +204,7 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
     def key(view: RunView) -> tuple[bool, Any]:
         match sort:
             case "run":
-                return (False, view.name)
+                return (False, _by_number(view.name))
             case "state":
                 return (False, state_word(view))
             case "done":
@@ -209,7 +214,7 @@ def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
             case "st/s":
                 return falling(view.pace)
             case "health":
-                return (False, [_severity_rank(view), view.name])
+                return (False, [_severity_rank(view), _by_number(view.name)])
             case _ if sort not in SORTS:
                 return _by_setting(view, sort)
             case _:
