@@ -418,7 +418,9 @@ class Store:
     def _touch(self, run_id: str, *, reorder: bool = False) -> None:
         run = self._runs.get(run_id)
         (self._parked.add if run is not None and run.state == "parked" else self._parked.discard)(run_id)
-        tried = run is not None and any(trial.has_work for trial in run.journal.trials.values())
+        trials = run.journal.trials if run is not None else {}
+        # Hardly a run has trials, and this is asked of every row.
+        tried = bool(trials) and any(trial.has_work for trial in trials.values())
         (self._tried.add if tried else self._tried.discard)(run_id)
         if run is not None and run.journal.branch_of is not None:
             self._branches[run_id] = run.journal.branch_of

@@ -33,6 +33,7 @@ MOST_OUTCOMES = 16
 """Outcomes that are told apart; what an environment names beyond them is counted as `OTHERS`."""
 OTHERS = "others"
 _LARGEST = 1 << 24
+_FLOAT = {float}
 _NAME_CHARS = 40
 
 
@@ -131,6 +132,8 @@ class Columns:
         self._trained_s = array("d")
         self._columns: dict[str, Column] = {}
         self._counts = EpisodeCounts()
+        self._usual: tuple[str, ...] = ()
+        self._cells: list[array[float]] = []
 
     def __len__(self) -> int:
         return len(self._updates)
@@ -169,16 +172,26 @@ class Columns:
         self._timesteps.append(row.timesteps)
         self._t.append(row.t)
         self._trained_s.append(math.nan if row.trained_s is None else row.trained_s)
-        columns = self._columns
-        own = zip(OWN, (row.steps_per_s, row.rollout_s, row.update_s), strict=True)
-        for name, metric in (*own, *row.metrics.items()):
-            column = columns.get(name)
-            # The usual cell, a number behind the one before, is put here: a start reads thousands of them.
-            if column is not None and type(metric) is float and metric == metric and len(column.cells) == index:
-                column.cells.append(metric)
-            else:
-                self._put(index, name, number(metric))
+        names, said = (*OWN, *row.metrics), (row.steps_per_s, row.rollout_s, row.update_s, *row.metrics.values())
+        # The usual row, whole and of the same names as the one before, is put here: a start reads thousands of them.
+        if names == self._usual and set(map(type, said)) == _FLOAT and not math.isnan(sum(said)):  # type: ignore[arg-type]
+            for cells, metric in zip(self._cells, said, strict=True):
+                cells.append(metric)  # type: ignore[arg-type]
+        else:
+            for name, metric in zip(names, said, strict=True):
+                column = self._columns.get(name)
+                if column is not None and type(metric) is float and metric == metric and len(column.cells) == index:
+                    column.cells.append(metric)
+                else:
+                    self._put(index, name, number(metric))
+            self._expect(names)
         self._counts.put(index, row.episodes)
+
+    def _expect(self, names: tuple[str, ...]) -> None:
+        """Take the next row for one of `names`, if each has a column: the row before made all of those a cell longer."""
+        columns = [column for name in names if (column := self._columns.get(name)) is not None]
+        usual = len(columns) == len(set(names)) == len(names)
+        self._usual, self._cells = (names, [column.cells for column in columns]) if usual else ((), [])
 
     def annotate(self, update: int, name: str, metric: Metric) -> None:
         """Add a value to the row of `update`, which others may have followed while it was measured.

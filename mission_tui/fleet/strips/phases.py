@@ -44,11 +44,11 @@ class SpanAccumulator:
         self._edge = self._end = 0.0
         self._group: list[Span] = []
 
-    def add(self, span: Span) -> list[Span]:
+    def add(self, span: Span) -> Sequence[Span]:
         """What is complete because of `span`, which begins no earlier than the last one ended."""
         if self._group and span.until < self._end:  # most by far, in the coarse buckets
             self._group.append(span)
-            return []
+            return ()
         edge = span.since // self._width * self._width
         done = self.take() if self._group and edge > self._edge else []
         if not self._group:
@@ -61,7 +61,7 @@ class SpanAccumulator:
     def take(self) -> list[Span]:
         """The open bucket as it is; nothing is open afterwards."""
         group, self._group = self._group, []
-        if len({span.phase for span in group}) == len(group):
+        if len(group) == 1 or len({span.phase for span in group}) == len(group):
             return group
         *_, last = group
         end = self._end

@@ -166,3 +166,37 @@ def test_extremes_that_are_kept_are_those_of_the_cells(
     if known and not any(map(math.isnan, known)):
         whole = made.thin([KL], 0, None, 1)
         assert [whole.low[KL][0], whole.high[KL][0]] == pytest.approx([min(known), max(known)])
+
+
+CELL = st.sampled_from([1.5, 0.25, "nan", "inf", math.nan])
+ROW = st.dictionaries(st.sampled_from(["train/a", "train/b", "train/c"]), CELL)
+STEP = st.one_of(
+    st.lists(ROW, min_size=1, max_size=2).map(lambda rows: rows * 3),
+    st.tuples(st.sampled_from(["rewind", "keep", "annotate"]), st.integers(0, 9)),
+)
+
+
+@given(st.lists(STEP, max_size=12))
+def test_every_cell_is_in_the_row_that_said_it(steps: list[list[dict[str, float | str]] | tuple[str, int]]) -> None:
+    """Whatever names the rows before had, and whatever was taken back, forgotten or added since."""
+    made, rows = Columns(), list[dict[str, float | str]]()
+    first = 1
+    for step in steps:
+        if isinstance(step, list):
+            for said in step:
+                rows.append(dict(said))
+                made.append(update(first - 1 + len(rows), tags=dict(said)))
+        elif step[0] == "rewind":
+            made.rewind(first - 1 + step[1])
+            del rows[step[1] :]
+        elif step[0] == "keep":
+            first += max(0, len(rows) - step[1])
+            made.keep_last(step[1])
+            rows = rows[max(0, len(rows) - step[1]) :]
+        elif step[1] < len(rows):
+            made.annotate(first + step[1], "train/b", 7.0)
+            rows[step[1]]["train/b"] = 7.0
+    for name in ("train/a", "train/b", "train/c"):
+        wanted = tuple(float(row[name]) if name in row else None for row in rows)
+        assert made.tail(name, len(rows)) == pytest.approx(wanted, nan_ok=True)
+    assert made.tail("update_s", len(rows)) == (0.25,) * len(rows)
