@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     _Floats = array[float]
 else:
     _Floats = array
+_append = _Floats.append
 
 
 class Window(list[T]):
@@ -54,7 +55,7 @@ class Numbers(_Floats):
 
     def append(self, number: float) -> None:
         """Add a number; of more than `maxlen` the oldest goes."""
-        _Floats.append(self, number)
+        _append(self, number)
         if len(self) > self.maxlen:
             del self[0]
 

@@ -76,8 +76,9 @@ class NotFinite(Rule):
         )
 
     def _not_finite(self, row: Row) -> tuple[str, ...]:
-        if len(self._known) < len(MEANS):
-            self._known.update(tag for tag in MEANS if math.isfinite(row.metrics.get(tag, math.nan)))
+        for tag in MEANS:
+            if tag not in self._known and math.isfinite(row.metrics.get(tag, math.nan)):
+                self._known.add(tag)
         # A sum is finite only if every summand is, so most rows need no second look.
         returns = self.context.returns.sampled
         if math.isfinite(sum(row.metrics.values()) + sum(returns)):

@@ -236,12 +236,12 @@ class Hysteresis:
     def update(self, *, over: bool, calm: bool) -> bool:
         """Take in one look; `calm` means below the level for leaving, which lies under that for entering."""
         # One bit a look, the newest the lowest: every rule looks at every update, and a row of flags costs more to sum.
-        self._over = ((self._over << 1) | over) & self._mask
-        self._calm = self._calm + 1 if calm else 0
+        self._over = looks = ((self._over << 1) | over) & self._mask
+        self._calm = calm_for = self._calm + 1 if calm else 0
         if self.looks < self._window:
             self.looks += 1
-        if self._over.bit_count() >= self._needed:
+        if looks.bit_count() >= self._needed:
             self.on = True
-        elif self._calm >= self._window:
+        elif self.on and calm_for >= self._window:
             self.on = False
         return self.on
