@@ -18,7 +18,7 @@ from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.verbs import orders
-from tests.tui.fake_client import evaluation
+from tests.tui.fake_client import details, evaluation
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
 
@@ -231,6 +231,27 @@ async def test_other_settings_are_typed_and_judged_before_anything_starts() -> N
         await stage.until(lambda: stage.client.asked_for(Resume)[-1].accept)
         last = stage.client.asked_for(Resume)[-1]
         assert (last.assignments, last.remedies) == (("ppo.n_epochs=5",), ("reset-adam:ppo.batch_size",))
+
+
+async def test_an_older_checkpoint_is_gone_on_from_where_the_line_names_it() -> None:
+    """Tab names those that there are, newest first; a remedy that is chosen then is judged from the same one."""
+    async with staged() as stage:
+        stage.client.answers[Resume] = lambda request: VerdictReply(
+            re=request.id, run=request.run, verdict=WARNING, accept_needed=True
+        )
+        await stage.press("end", "R")
+        await stage.shows("--checkpoint=NAME")
+        await stage.press(*"--checkpoint", "enter")
+        await stage.shows("--checkpoint needs a name")
+        await stage.press(*"=", "tab")
+        newest = max(details(1, ENDED[-1]).checkpoints, key=lambda it: it.t).name
+        await stage.shows(f"--checkpoint={newest}")
+        await stage.press(*" ppo.n_epochs=5", "enter")
+        await stage.shows(f"asked: ppo.n_epochs=5 --checkpoint={newest}")
+        await stage.press("y")
+        await stage.until(lambda: stage.client.asked_for(Resume)[-1].accept)
+        assert {it.checkpoint for it in stage.client.asked_for(Resume)} == {newest}
+        assert stage.client.asked_for(Resume)[-1].assignments == ("ppo.n_epochs=5",)
 
 
 async def test_a_branch_is_started_from_the_verdict_that_refuses() -> None:

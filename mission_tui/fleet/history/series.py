@@ -188,7 +188,7 @@ class Columns:
         self._counts.put(index, row.episodes)
 
     def _expect(self, names: tuple[str, ...]) -> None:
-        """Take the next row for one of `names`, if each has a column: the row before made all of those a cell longer."""
+        """Take the next row for one of `names`, if each has a column: the row before made those a cell longer."""
         columns = [column for name in names if (column := self._columns.get(name)) is not None]
         usual = len(columns) == len(set(names)) == len(names)
         self._usual, self._cells = (names, [column.cells for column in columns]) if usual else ((), [])

@@ -299,6 +299,18 @@ def settings_in(text: str) -> tuple[str, ...]:
     return tuple(word.removeprefix("--set=") for word in words_of(text) if word != "--set")
 
 
+def options_in(text: str, *names: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The settings of a line, and what was typed behind each of the options `names`; empty where it was not given."""
+    rest, given, typed = [], dict.fromkeys(names, ""), iter(words_of(text))
+    for word in typed:
+        name, equals, value = word.partition("=")
+        if name in given:
+            given[name] = value if equals else next(typed, "")
+        else:
+            rest.append(word)
+    return settings_in(" ".join(rest)), given
+
+
 _HELP = "A verb and its options, as after mission-tui in a shell; VERB --help says which there are."
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError, UsageError
 from mission_tui.fleet.commands import is_applicable, objection, refusal
 from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
-from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.assignment import Completion, complete
 from mission_tui.fleet.specs.preset import is_live, live_keys
 from mission_tui.fleet.specs.spec import Spec, schedule_words
@@ -19,7 +19,7 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import UNDO_S, Apply, GetDetails, Resume, Set, Try
 from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
-from mission_tui.tui.screens.questions import Offers, ask_line, settings_in, words_of
+from mission_tui.tui.screens.questions import Offers, ask_line, options_in, settings_in
 from mission_tui.tui.screens.trial import TrialAnswer, TrialScreen
 from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
@@ -97,23 +97,19 @@ async def _begin_trial(app_context: AppContext, view: RunView, finding: Finding 
 
 def _options(said: str) -> tuple[tuple[str, ...], str | None, int | None]:
     """Settings, budget and seeds as they were typed. Raises `UsageError`."""
-    given, rest, typed_words = {"--budget": "", "--seeds": ""}, [], iter(words_of(said))
-    for word in typed_words:
-        name, equals, value = word.partition("=")
-        if name in given:
-            given[name] = value if equals else next(typed_words, "")
-        else:
-            rest.append(word)
+    words, given = options_in(said, "--budget", "--seeds")
     if given["--seeds"] and not given["--seeds"].isdecimal():
         raise UsageError(f"--seeds {given['--seeds'][:20]!r} is no number")
-    return settings_in(" ".join(rest)), given["--budget"] or None, int(given["--seeds"]) if given["--seeds"] else None
+    return words, given["--budget"] or None, int(given["--seeds"]) if given["--seeds"] else None
 
 
 _HELP_TO_RESUME = "KEY=VALUE, several with spaces between. Nothing starts yet: what each change does is shown first."
+_HELP_TO_GO_BACK = "--checkpoint=NAME goes on from an older checkpoint, and Tab names them."
 _HELP_TO_RESUME_UNSAVED = (
     "KEY=VALUE, several with spaces between. It has no checkpoint: one is saved at its next update, then what each "
     "change does is shown."
 )
+CHECKPOINT = "--checkpoint"
 _SINCE_NOW = "From the next update on, marked on the curves; health rules start afresh. A resume keeps it."
 _HELP_TO_SET_QUEUED = "KEY=VALUE, several with spaces between. What they change is shown first."
 _HELP_TO_SET = "KEY=VALUE, several with spaces between: {}. What they do is shown first."
@@ -131,7 +127,7 @@ async def resume(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         try:
             reply: Accepted | VerdictReply | None = await _ask_to_resume(app_context, view.id)
             if agreed := isinstance(reply, VerdictReply):
-                reply = await _agreed(app_context, view, reply)
+                reply = await _agreed(app_context, view, reply, partial(_ask_to_resume, app_context, view.id))
         except (NoSupervisorError, ProtocolError):
             raise
         except MissionError as error:
@@ -156,17 +152,23 @@ async def resume_with(app_context: AppContext, runs: tuple[RunView, ...], begun:
         return
 
     async def judge(said: str) -> None:
-        words = settings_in(said)
-        reply = await _ask_to_resume(app_context, view.id, words=words, check_only=True)
-        agreed = reply if isinstance(reply, Accepted) else await _agreed(app_context, view, reply, words)
+        words, given = options_in(said, CHECKPOINT)
+        if CHECKPOINT in said and not given[CHECKPOINT]:
+            raise UsageError(f"{CHECKPOINT} needs a name; Tab behind {CHECKPOINT}= names them")
+        ask = partial(_ask_to_resume, app_context, view.id, words=words, checkpoint=given[CHECKPOINT] or None)
+        reply = await ask(check_only=True)
+        asked = (*words, *(f"{name}={value}" for name, value in given.items() if value))
+        agreed = reply if isinstance(reply, Accepted) else await _agreed(app_context, view, reply, ask, asked)
         if agreed is not None:
             _tell(app_context, view, agreed, agreed.warnings)
 
     title = f"Resume {view.name} with other settings"
     if view.state in ALIVE:
         title = f"Stop {view.name} and resume it with other settings"
-    offers = partial(_offers, app_context, view)
     help_ = _HELP_TO_RESUME_UNSAVED if unsaved else _HELP_TO_RESUME
+    if goes_back := view.state in OVER and view.last_checkpoint is not None:
+        help_ = f"{help_} {_HELP_TO_GO_BACK}"
+    offers = partial(_offers, app_context, view, checkpoints=goes_back)
     awaited = "waits until its next update is saved" if unsaved else ""
     await ask_line(
         app_context, title, help_, "shows what they do", "env.n_envs=64", judge, begun, offers=offers, awaited=awaited
@@ -184,9 +186,15 @@ def _tell(app_context: AppContext, view: RunView, reply: Accepted, news: tuple[s
 
 
 async def _agreed(
-    app_context: AppContext, view: RunView, verdict: VerdictReply, words: tuple[str, ...] = ()
+    app_context: AppContext,
+    view: RunView,
+    verdict: VerdictReply,
+    ask: Callable[..., Awaitable[Accepted | VerdictReply]],
+    words: tuple[str, ...] = (),
 ) -> Accepted | None:
-    """Show what would be until the person agrees to it; each remedy they choose is judged before it is shown."""
+    """Show what would be until the person agrees to it; each remedy they choose is judged, by `ask`, before it is
+    shown.
+    """
     choice = Choice()
     while True:
         stops = view.state in ALIVE
@@ -195,9 +203,7 @@ async def _agreed(
         if picked is None:
             return None
         choice = picked
-        reply = await _ask_to_resume(
-            app_context, view.id, choice, words, accept=choice.agreed, check_only=not choice.agreed
-        )
+        reply = await ask(choice, accept=choice.agreed, check_only=not choice.agreed)
         if isinstance(reply, Accepted):
             return reply
         verdict = reply
@@ -209,6 +215,7 @@ async def _ask_to_resume(
     choice: Choice | None = None,
     words: tuple[str, ...] = (),
     *,
+    checkpoint: str | None = None,
     accept: bool = False,
     check_only: bool = False,
 ) -> Accepted | VerdictReply:
@@ -218,6 +225,7 @@ async def _ask_to_resume(
             id=id_,
             run=run,
             assignments=words,
+            checkpoint=checkpoint,
             remedies=choice.remedies,
             overrides=choice.overrides,
             branch=choice.branch,
@@ -255,13 +263,23 @@ async def set_advice(app_context: AppContext, runs: tuple[RunView, ...]) -> None
             await _set(app_context, view, finding.advice_set)
 
 
-async def _offers(app_context: AppContext, view: RunView, keys: Sequence[str] = ()) -> Offers:
-    """What completes a setting of the run, with its values as they are now; of `keys` alone, where some are given."""
+async def _offers(
+    app_context: AppContext, view: RunView, keys: Sequence[str] = (), *, checkpoints: bool = False
+) -> Offers:
+    """What completes a setting of the run, with its values as they are now; of `keys` alone, where some are given. With
+    `checkpoints`, which it could go on from, the newest first.
+    """
     details = await app_context.ask(lambda id_: GetDetails(id=id_, run=view.id))
     spec = details.spec
     now = {key: _now(spec, key) for key in keys}
+    named = {
+        f"{CHECKPOINT}={it.name}": f"{numbers.compact(it.timesteps)} steps, update {numbers.count(it.update)}"
+        for it in sorted(details.checkpoints, key=lambda it: it.t, reverse=True)
+    }
 
     def offers(word: str) -> tuple[Completion, ...]:
+        if checkpoints and word.startswith("--"):
+            return tuple(Completion(text, 0, said) for text, said in named.items() if text.startswith(word))
         if not keys or "=" in word:
             return complete(word, spec)
         fitting = {offer.text.removesuffix("=") for offer in complete(word, spec)}
