@@ -192,7 +192,13 @@ def _given(path: Path | str) -> tuple[int, os.stat_result]:
 
 
 def _open_there(path: Path | str) -> int:
-    descriptor = _open(os.fspath(path), os.O_RDWR)
+    try:
+        descriptor = _open(os.fspath(path), os.O_RDWR)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        # A disk became read-only under runs: their locks are still held, or free. NFS alone locks nothing that is read.
+        descriptor = _open(os.fspath(path), os.O_RDONLY)
     _checked(descriptor, path, sparse_ok=True)
     return descriptor
 

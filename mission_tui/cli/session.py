@@ -147,7 +147,8 @@ class Session(NamedTuple):
         ground = self.root
         while not ground.exists() and ground != ground.parent:
             ground = ground.parent
-        if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)):
+        # A disk that became read-only under a supervisor: it knows the runs that live, and can end them.
+        if not (ground.is_dir() and os.access(ground, os.W_OK | os.X_OK)) and not self.is_supervised:
             readable = ground == self.root and ground.is_dir() and os.access(ground, os.R_OK | os.X_OK)
             look = "; to look at its runs put --readonly before the verb" if readable else ""
             raise UsageError(

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli import session
 from mission_tui.cli.session import Session
+from mission_tui.errors import UsageError
 from mission_tui.paths import socket_dir, used_roots_dir
 from tests.e2e.terminal import Terminal
 from tests.shell import Shell, opened
@@ -76,15 +78,27 @@ def on_terminal(shell: Shell, *words: str) -> str:
 
 def test_a_superuser_is_told_whose_runs_root_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `sudo` a supervisor of root's would begin there and keep its user out; in a container nobody has used it."""
-    session = Session(tmp_path, tmp_path, {})
-    assert session.whose_it_is == ""
+    asked = Session(tmp_path, tmp_path, {})
+    assert asked.whose_it_is == ""
     (tmp_path / ".supervisor").mkdir()
     if os.getuid() == 0:
         os.chown(tmp_path / ".supervisor", 54321, -1)
     monkeypatch.setattr(os, "getuid", lambda: 0)
-    assert "you are root" in session.whose_it_is
+    assert "you are root" in asked.whose_it_is
     monkeypatch.setattr(os, "getuid", lambda: 54321)
-    assert session.whose_it_is == ""
+    assert asked.whose_it_is == ""
+
+
+def test_a_supervisor_is_asked_also_where_its_disk_became_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows which runs live, and ends them; without one nothing can begin there."""
+    asked = Session(tmp_path, tmp_path, {})
+    monkeypatch.setattr(os, "access", lambda path, mode: mode & os.W_OK == 0)
+    with pytest.raises(UsageError, match="cannot be written"):
+        asked.require_writable_root()
+    monkeypatch.setattr(session, "_is_supervised", lambda root: root == tmp_path)
+    asked.require_writable_root()
 
 
 def test_all_roots_is_asked_for_alone(quick: Shell) -> None:

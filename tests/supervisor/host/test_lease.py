@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +19,7 @@ import psutil
 import pytest
 from msgspec import structs
 
+from mission_tui import plain_files
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
@@ -30,6 +33,7 @@ from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
+from mission_tui.supervisor.host import lease
 from mission_tui.supervisor.host.lease import holds
 from mission_tui.supervisor.launchers.local import Keepers
 from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
@@ -346,3 +350,23 @@ def test_an_order_says_which_directory_it_is_for(lab: Lab) -> None:
     assert order is not None
     assert order.seal is not None
     assert str(lab.dir(run).path) not in text
+
+
+def test_a_lease_is_free_or_held_on_a_disk_that_became_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a run whose processes are gone would be stopping for ever."""
+    run = RunDir(tmp_path)
+    run.lease.touch()
+    really = plain_files._open
+
+    def as_read_only(path: str, flags: int, mode: int = 0o600) -> int:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return really(path, flags, mode)
+
+    monkeypatch.setattr(plain_files, "_open", as_read_only)
+    assert lease.is_free(run)
+    with run.lease.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert not lease.is_free(run)
