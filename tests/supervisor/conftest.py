@@ -36,6 +36,8 @@ STUB = Path(__file__).with_name("stub_trainer.py")
 TRAINER = "tests.supervisor.stub_trainer" if os.environ.get("MISSION_TUI_PRELOAD", "0") == "always" else str(STUB)
 """Only a module can be what a fork of the preloader becomes."""
 FOREVER = 10**12
+GONE_S = 30.0
+"""What was killed is gone at once, but not where six test workers want two cores."""
 T = TypeVar("T")
 
 
@@ -176,7 +178,7 @@ class Lab(RunsRoot):
     def kill_supervisor(self) -> None:
         assert self.supervisor is not None
         self.supervisor.kill()
-        self.supervisor.wait(5)
+        self.supervisor.wait(GONE_S)
 
     def kill(self, pid: int | None, number: signal.Signals = signal.SIGKILL) -> None:
         assert pid is not None
@@ -206,7 +208,7 @@ class Lab(RunsRoot):
     def power_cut(self) -> None:
         power_cut(self.processes())
         assert self.supervisor is not None
-        self.supervisor.wait(5)
+        self.supervisor.wait(GONE_S)
 
     def family(self, run: str) -> list[psutil.Process]:
         """Keeper, trainer and workers of the run's live attempt."""
@@ -233,7 +235,7 @@ def end(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
-    until(lambda: not living(processes), 5)
+    until(lambda: not living(processes), GONE_S)
 
 
 @contextmanager
@@ -247,7 +249,7 @@ def opened_lab(root: Path) -> Iterator[Lab]:
         while processes := lab.processes():
             end(processes)
         if lab.supervisor is not None:
-            lab.supervisor.wait(5)
+            lab.supervisor.wait(GONE_S)
         sockets = socket_dir(lab.root)
         for path in sockets.glob("*"):
             path.unlink(missing_ok=True)

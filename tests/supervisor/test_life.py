@@ -63,7 +63,7 @@ def test_a_killed_trainer_is_noticed_with_its_cause(lab: Lab) -> None:
     ended = lab.ended(run)
     assert (ended.outcome, ended.kind) == ("failed", "crash")
     assert "SIGKILL" in (ended.cause or "")
-    until(lambda: not living(family), 5)
+    until(lambda: not living(family))
 
 
 def test_a_finished_run_says_so(sim: SimulatedLab) -> None:

@@ -153,7 +153,7 @@ def test_sigterm_leaves_runs_alone_and_sighup_is_ignored(lab: Lab) -> None:
     lab.supervisor.terminate()
     assert lab.supervisor.wait(5) == 0
     size = lab.dir(run).metrics.stat().st_size
-    until(lambda: lab.dir(run).metrics.stat().st_size > size, 5)
+    until(lambda: lab.dir(run).metrics.stat().st_size > size)
     lab.start()
     assert lab.wait(run, lambda view: view.connected).pids.trainer == view.pids.trainer
 

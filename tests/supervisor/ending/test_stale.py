@@ -82,7 +82,7 @@ def test_stale_processes_are_shown_after_a_restart_and_gone_after_clean(lab: Lab
     until(lambda: lab.snapshot().stale, 5, "they are shown without anybody asking")
     lab.kill_supervisor()
     lab.start()
-    (stale,) = until(lambda: lab.snapshot().stale, 5)
+    (stale,) = until(lambda: lab.snapshot().stale)
     assert (stale.run, stale.name, stale.processes, stale.unsure) == (run, lab.view(run).name, 3, 0)
     assert (stale.memory_bytes or 0) > 1 << 20
     assert len(living(workers)) == 3
@@ -161,7 +161,7 @@ def test_a_hostile_command_line_of_a_leftover_is_one_harmless_line(lab: Lab) -> 
     hostile = "\x1b]0;owned\x07\x1b[2Jone\ntwo\u202e"
     with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, hostile], env=marker) as process:
         try:
-            found = until(lambda: [s for s in processes(lab) if s.pid == process.pid and "one two" in s.command], 5)
+            found = until(lambda: [s for s in processes(lab) if s.pid == process.pid and "one two" in s.command])
             assert found[0].command.isprintable()
         finally:
             process.kill()

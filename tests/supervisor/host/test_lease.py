@@ -138,7 +138,7 @@ def test_a_run_of_another_pid_namespace_is_alive_and_not_visible_and_comes_back(
     lab.supervisor.wait(10)
     lab.under = ()
     lab.start()
-    back = lab.wait(run, lambda view: view.connected and view.flags == (), 5)
+    back = lab.wait(run, lambda view: view.connected and view.flags == ())
     assert (back.pids.keeper, back.pids.trainer) == (before.pids.keeper, before.pids.trainer)
     assert (back.attempt, back.cause) == (1, None)
     lab.act("stop", run)
@@ -228,7 +228,7 @@ def test_a_forged_identity_names_nobody_of_ours(lab: Lab, innocent: psutil.Popen
     for pid in (pids.keeper, pids.trainer):
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    until(lambda: Keepers().is_free(lab.dir(run)), 5)
+    until(lambda: Keepers().is_free(lab.dir(run)))
     path = lab.dir(run).attempt(1).identity
     true = read_identity(path)
     assert true is not None
@@ -269,7 +269,7 @@ def test_a_command_that_closed_the_lease_counts_by_its_keeper_and_then_by_its_ma
     (run,) = lab.launch(spec=command("exec {MISSION_TUI_LEASE_FD}>&-; exec sleep 300"))
     pids = lab.wait(run, lambda view: view.pids.trainer is not None).pids
     assert pids.trainer is not None
-    until(lambda: holds(pids.trainer or 0, lab.dir(run)) is False, 5)
+    until(lambda: holds(pids.trainer or 0, lab.dir(run)) is False)
     lab.kill_supervisor()
     lab.start()
     assert lab.wait(run, lambda view: view.pids.trainer is not None, 5).pids.trainer == pids.trainer
@@ -277,11 +277,11 @@ def test_a_command_that_closed_the_lease_counts_by_its_keeper_and_then_by_its_ma
     assert pids.keeper is not None
     os.kill(pids.keeper, signal.SIGKILL)
     lab.start()
-    lab.wait(run, lambda view: "keeperless" in view.flags, 5)
+    lab.wait(run, lambda view: "keeperless" in view.flags)
     trainer = [psutil.Process(pids.trainer)]
     lab.act("kill", run)
     assert lab.ended(run).outcome == "killed"
-    until(lambda: not living(trainer), 5)
+    until(lambda: not living(trainer))
 
 
 @pytest.mark.slow
@@ -289,12 +289,12 @@ def test_what_a_dead_command_left_behind_holds_the_run_open_until_it_is_cleaned(
     """Keeper and shell are gone, the `sleep` has the lease: the run is not over, `clean` names it, and then it is."""
     (run,) = lab.launch(spec=command("sleep 300 & wait"))
     pids = lab.wait(run, lambda view: view.pids.trainer is not None).pids
-    until(lambda: len(lab.family(run)) == 3, 5)
+    until(lambda: len(lab.family(run)) == 3)
     (*_, left) = lab.family(run)
     for pid in (pids.keeper, pids.trainer):
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    view = lab.wait(run, lambda view: "outlived" in view.flags, 5)
+    view = lab.wait(run, lambda view: "outlived" in view.flags)
     assert (view.state in ("starting", "running"), view.outcome) == (True, None)
     assert f"pid {left.pid} (sleep 300)" in (view.cause or "")
     assert "`clean`" in refusal(lab, "kill", run)
@@ -323,7 +323,7 @@ def test_a_queued_run_whose_lease_is_held_waits(lab: Lab) -> None:
         assert holder.stdout is not None
         holder.stdout.readline()
         lab.start()
-        view = lab.wait(run, lambda view: "holds its lease" in (view.cause or ""), 5)
+        view = lab.wait(run, lambda view: "holds its lease" in (view.cause or ""))
         assert view.state == "queued"
         assert not folder.attempt(1).identity.exists()
         holder.kill()
@@ -337,7 +337,7 @@ def test_a_lease_that_was_removed_is_still_known_by_where_it_was(lab: Lab) -> No
     lab.kill_supervisor()
     lab.dir(run).lease.unlink()
     lab.start()
-    view = lab.wait(run, lambda view: view.connected, 5)
+    view = lab.wait(run, lambda view: view.connected)
     assert (view.pids.keeper, view.pids.trainer) == (before.keeper, before.trainer)
 
 

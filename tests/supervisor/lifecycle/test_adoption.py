@@ -163,7 +163,7 @@ def test_without_its_keeper_a_run_goes_on_keeperless_and_still_stops(shared_lab:
     (run,) = shared_lab.launch(STUB_WORKERS="1")
     view = shared_lab.running(run)
     kill(view.pids.keeper)
-    flagged = shared_lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    flagged = shared_lab.wait(run, lambda view: "keeperless" in view.flags)
     assert flagged.state == "running"
     assert flagged.pids.trainer == view.pids.trainer
     shared_lab.running(run, (flagged.update or 0) + 3)
@@ -178,10 +178,10 @@ def test_a_keeperless_run_is_killed_by_the_supervisor_itself(shared_lab: Lab) ->
     view = shared_lab.running(run)
     family = shared_lab.family(run)
     kill(view.pids.keeper)
-    shared_lab.wait(run, lambda view: "keeperless" in view.flags, 3)
+    shared_lab.wait(run, lambda view: "keeperless" in view.flags)
     shared_lab.act("kill", run)
     assert shared_lab.ended(run).outcome == "killed"
-    until(lambda: not living(family), 5)
+    until(lambda: not living(family))
     (ended,) = [
         event for event in read_all(shared_lab.dir(run).events, FleetEvent)[0] if isinstance(event, AttemptEnded)
     ]

@@ -156,4 +156,4 @@ def test_a_session_of_a_forkserver_is_covered(lab: Lab) -> None:
     listed = clean(lab)
     assert {stale.pid for stale in listed} == {worker.pid for worker in workers}
     clean(lab, *(stale.key for stale in listed))
-    until(lambda: not living(workers), 5)
+    until(lambda: not living(workers))

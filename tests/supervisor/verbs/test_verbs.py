@@ -367,7 +367,7 @@ def test_a_removed_run_directory_is_noticed_and_hurts_nobody(lab: Lab) -> None:
     lab.running(doomed)
     # The trainer writes meanwhile: a folder that was emptied may not be empty when it is to be removed.
     until(lambda: is_removed(lab.dir(doomed).path), 10)
-    lab.wait(doomed, lambda view: "damaged" in view.flags, 5)
+    lab.wait(doomed, lambda view: "damaged" in view.flags)
     lab.running(other, (lab.view(other).update or 0) + 2)
     lab.act("kill", doomed)
     until(lambda: lab.view(doomed).state == "ended", 10)
