@@ -23,6 +23,8 @@ from tests.waiting import until
 
 RAY = Path(os.environ.get("RAY_VENV", Path(__file__).parents[2] / ".venv-ray"), "bin", "ray")
 
+UNENDED = {"PENDING", "RUNNING"}
+
 
 def lacking() -> str:
     """Why there can be no cluster here; empty when there can."""
@@ -81,15 +83,23 @@ class RayCluster:
             return sum(node["state"] == "ALIVE" for node in listed)
         return 0
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, method: str = "GET") -> Any:
         """What Ray answers."""
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
+        known = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(self.url + path, headers=known, method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         """Ray's jobs by the number that they were given."""
         return {job["submission_id"]: job for job in self.get("/api/jobs/")}
+
+    def stop_jobs(self) -> None:
+        """Stop every job that waits or runs, and wait until none does."""
+        for number, job in self.jobs().items():
+            if job["status"] in UNENDED:
+                self.get(f"/api/jobs/{number}/stop", method="POST")
+        until(lambda: not [job for job in self.jobs().values() if job["status"] in UNENDED], 60, "all jobs have ended")
 
     def place_of(self, job: dict[str, Any]) -> str:
         """The label of the node that a job is on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,6 @@ def ray_lab(tmp_path: Path, cluster: RayCluster) -> Iterator[Lab]:
         lab.environ |= cluster.environ
         lab.start()
         yield lab
+        # What a failed test has left in Ray's queue would begin once nobody looks, and keep the next ones waiting.
+        with suppress(OSError):
+            cluster.stop_jobs()
