@@ -1,5 +1,5 @@
-"""The ranges of numbers in files. A line of a record with a number out of its range is damaged: no date, sum or picture
-is made of it. In a spec a number may also change over a training, as a schedule.
+"""The ranges of numbers in files, and what a name there may be. A line of a record with a number out of its range is
+damaged: no date, sum or picture is made of it. In a spec a number may also change over a training, as a schedule.
 
 The bounds are checked by the decoder, which takes no time for it; what a process says of itself is not looked at again.
 """
@@ -30,6 +30,9 @@ Bytes = Annotated[int, Meta(ge=0, le=2**60)]
 
 Pid = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """The number of a process, as the kernel holds it: larger ones are no numbers to it."""
+
+PlainName = Annotated[str, Meta(pattern=r"^(?!\.\.?$)[^/]*$")]
+"""The name of a file or folder in another one: it leads nowhere else."""
 
 Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Steps = Annotated[int, Meta(ge=1, le=10**15)]

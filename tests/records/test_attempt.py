@@ -66,14 +66,17 @@ def test_no_shared_job_is_found_outside_its_folder(tmp_path: Path, pack: str) ->
 
 
 def test_terms_are_absent_whole_or_an_error_at_once(tmp_path: Path) -> None:
-    """Absent means as it was; other contents, or a pipe that nobody writes, are an error and not waited for."""
+    """Absent means as it was; other contents, or a pipe that nobody writes, are an error and not waited for. So are
+    weights of another folder, as an adopted run could name them.
+    """
     path = tmp_path / "terms.json"
     assert read_terms(path) == AS_IT_WAS
     write_terms(path, Terms(fresh_optimizer=True))
     assert read_terms(path) == Terms(fresh_optimizer=True)
-    path.write_text("[]")
-    with pytest.raises(DamagedError, match=r"terms\.json does not hold what was written there"):
-        read_terms(path)
+    for other in ("[]", '{"weights_from": "../../theirs/checkpoints/1024"}', '{"weights_from": ".."}'):
+        path.write_text(other)
+        with pytest.raises(DamagedError, match=r"terms\.json does not hold what was written there"):
+            read_terms(path)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(OSError, match="not a regular file"):

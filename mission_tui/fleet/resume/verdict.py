@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, structs
 
+from mission_tui.fleet.ranges import PlainName
+
 WARM_UP_UPDATES = 10
 """How long the learning rate rises after Adam began anew (health guide, section 6: at least 10 updates)."""
 
@@ -46,7 +48,7 @@ class Terms(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     lr_scale_steps: Count = 0
     fresh_normalizer: bool = False
     overridden: tuple[str, ...] = ()
-    weights_from: str = ""
+    weights_from: PlainName = ""
     until_timesteps: Annotated[int, Meta(ge=0, le=10**15)] = 0
 
     def learning_rate_factor(self, updates: int, gradient_steps: int) -> float:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta, Struct, field, structs
+from msgspec import Struct, field, structs
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.fleet.ranges import Bytes, Count, Pid, Seconds, UnixTime, Whole
+from mission_tui.fleet.ranges import Bytes, Count, Pid, PlainName, Seconds, UnixTime, Whole
 from mission_tui.plain_files import Inode, inode_of, open_plain, same_inode
 from mission_tui.records.files.atomic import read_json, write_atomic
 
@@ -124,10 +124,6 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     seal: Seal | None = None
     run_dir_at: int | None = None
     preload: bool = True
-
-
-PlainName = Annotated[str, Meta(pattern=r"^(?!\.\.?$)[^/]*$")]
-"""The name of a file or folder in another one; it leads nowhere else."""
 
 
 class Handle(Struct, frozen=True, kw_only=True):
