@@ -63,6 +63,17 @@ def test_a_sheer_fall_takes_five_updates() -> None:
     assert later == 134
 
 
+def test_a_return_far_below_all_before_is_a_sheer_fall_with_hardly_a_gain() -> None:
+    """As of rewards that are cut to their sign after 20 updates: it is said once trends may be judged, unless the
+    return has come back by then.
+    """
+    early = noisy([280.0 + 0.5 * n for n in range(20)], 1.0)
+    falling = [*early, *[290.0 - 44.0 * n for n in range(1, 7)], *[25.0] * 130]
+    [(_, first, _)] = watch(Drawdown, _ten_a_row(falling)).incidents
+    assert first == 50
+    assert watch(Drawdown, _ten_a_row([*falling[:30], *[290.0] * 116])).incidents == []
+
+
 def test_nearly_all_lost_for_twenty_updates_is_critical() -> None:
     """A fall to the very start becomes critical, and stays open while nothing comes back."""
     watched = watch(Drawdown, rows([*RISE, *[0.0] * 60]))

@@ -11,7 +11,8 @@ too, where it is lost at once and takes back more than half of the time that it 
 by before, and values are surprised, as they are where the environment has changed. A policy that sways, as solved ones
 of long trainings do, falls in more than 32 updates, or by less.
 
-A fall far beyond all noise is told of after half as many updates.
+A fall far beyond all noise is told of after half as many updates, and though hardly anything had been gained if it ends
+as far below all that was seen before.
 
 Where episodes are long, and that mean is of the last fifty updates, the newest 20 are looked at as well: of them three
 quarters of the gain must be lost, since a policy may fail a few times and go on.
@@ -45,7 +46,7 @@ NEWEST_LOST = 0.75
 STEPS_SEEN = 50
 NO_STEP_SEEN = 5e-4
 """The u of rounding: at clip range 0.2 a KL of 1e-5."""
-FEWEST, OF_ALL = 20, 2.0
+FEWEST, OF_ALL = 10, 2.0
 """Returns from which the noise before a fall is known; and how many times all episodes of the mean must have been
 replaced while it lasts, so that no single disaster makes it.
 """
@@ -122,14 +123,16 @@ class Drawdown(Rule):
         if value is None or not math.isfinite(value) or not self.context.returns.filled:
             return self.severity
         self._follow(value, row)
-        if self.context.returns.warm:
-            limits, lost = self._limits, self._share_lost()
+        limits, lost, warm = self._limits, self._share_lost(), self.context.returns.warm
+        # What went before the first word may be said is still gone then, but no longer falls.
+        back = self._peak - value < limits.warning * (self._peak - self._base)
+        self._sheer.update(over=self._is_sheer(value), calm=lost < limits.leave if warm else back)
+        if warm:
             if lost > limits.warning and not self._gain_is_real():
                 lost = 0.0
             if (lately := self.context.returns.newest.share_lost) >= NEWEST_LOST:
                 lost = max(lost, lately)
             calm = lost < limits.leave
-            self._sheer.update(over=self._is_sheer(value), calm=calm)
             self._lost.update(over=lost > limits.warning, calm=calm)
             self._nearly_all.update(over=lost > limits.critical, calm=calm)
             now, gain = max(self._smooth, value), self._peak - self._base
@@ -142,7 +145,8 @@ class Drawdown(Rule):
         """What the last return led to."""
         if self._nearly_all.on:
             return "critical"
-        return "warning" if self._lost.on or self._sheer.on or self._relapsed.on else None
+        sheer = self._sheer.on and self.context.returns.warm
+        return "warning" if self._lost.on or sheer or self._relapsed.on else None
 
     @property
     def lost_half(self) -> bool:
@@ -208,18 +212,23 @@ class Drawdown(Rule):
             return False
         renewed = OF_ALL * self.context.returns.updates_of_window <= SHEER_UPDATES
         of_many = renewed or sum(self._downs) >= STEPS_DOWN
-        return of_many and fall > SHEER_SIGMAS * self._usual[0] and self._gain_is_real()
+        far = SHEER_SIGMAS * self._usual[0]
+        # What lies twice as many standard errors below all that was seen is lost, however little had been gained.
+        below = self._base - value > 2.0 * SHEER_SIGMAS * max(self._usual)
+        return of_many and fall > far and (below or self._gain_is_real(shared=True))
 
     def _share_lost(self) -> float:
         gain = self._peak - self._base
         return (self._peak - self._smooth) / gain if gain > 0.0 else 0.0
 
-    def _gain_is_real(self) -> bool:
+    def _gain_is_real(self, *, shared: bool = False) -> bool:
+        """`shared` is whether many episodes are known to have made the fall."""
         limits, returns = self._limits, self.context.returns
         gain, fall = self._peak - self._base, self._peak - self._smooth
         noise, error = returns.noise, returns.smooth_error
         stays = returns.latest is not None and self._peak - returns.latest > limits.warning * gain
-        if stays and self._usual is not None and OF_ALL * returns.updates_of_window <= limits.warning_updates:
+        shared = shared or OF_ALL * returns.updates_of_window <= limits.warning_updates
+        if stays and shared and self._usual is not None:
             # A fall that all episodes share, and that stays, is none of the noise that it is measured by.
             noise, error = min(noise, self._usual[0]), min(error, self._usual[1])
         sigmas = max(limits.least_gain_sigmas * noise, REAL_GAIN * error)
