@@ -903,6 +903,23 @@ def _ninth_troubles() -> Iterator[Construction]:
     )
 
 
+def _kinds_that_tuning_lacked() -> Iterator[Construction]:
+    """What was told of scoring tasks alone until now, on tuning tasks: one seed each."""
+    yield from _worlds_turn("late-actions", (CARTPOLE, PENDULUM, HEATING), tamper.acts_late(3), few=1, rules=WORLD)
+    yield from _worlds_turn("norm-lost", (PENDULUM, HEATING), tamper.loses_its_normalizer, few=1, rules=WORLD)
+    yield from _worlds_turn(
+        "reward-clipped",
+        (INVENTORY, PRICING),
+        tamper.clips_rewards,
+        few=1,
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+    )
+    yield from _settings("ent-first", (CARTPOLE, PENDULUM), (*BONUS, "explained-variance"), few=1, ent_coef=1.0)
+
+
+_FOR_TUNING = tuple(_or_for_long(_kinds_that_tuning_lacked()))
+
 _OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))
 
 
@@ -1016,4 +1033,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_THE_EIGHTH,
     *_OF_THE_NINTH,
     *_OF_THE_TENTH,
+    *_FOR_TUNING,
 )
