@@ -67,8 +67,8 @@ def details_of(it: Side, word: str) -> DetailsReply:
         evidence=({"update": 1.0, "timesteps": 1024.0, word: 1.0},),
     )  # fmt: skip
     view = structs.replace(
-        it.view, name=word, preset=word, group=word, cause=word, labels=(word,), note=word, env_id=word,
-        description=word, findings=(finding,), failed_duties=(FailedDuty(word, word, 1.0),),
+        it.view, name=word, preset=word.replace("/", "|"), group=word, cause=word, labels=(word,), note=word,
+        env_id=word, description=word, findings=(finding,), failed_duties=(FailedDuty(word, word, 1.0),),
         origins=(Origin("imported", word, word, word),),
     )  # fmt: skip
     tree = Repository(name=word, path=word, commit=word, changed=1, diff_file=word)
@@ -220,7 +220,9 @@ def test_no_file_is_read_because_a_run_calls_its_preset_so(path: str) -> None:
         raise PresetError(f"{name}: unknown key token-abc")
 
     it = side("a", [1.0, 2.0])
-    made = report_of([details_of(it, path)], {RETURN: [it]}, read)
+    details = details_of(it, "plain")
+    details = structs.replace(details, view=structs.replace(details.view, preset=path))
+    made = report_of([details], {RETURN: [it]}, read)
     assert "token-abc" not in page_of(made, "x", ROOMS[0])
 
 
