@@ -79,12 +79,12 @@ def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_symptom_says_of_what_it_is_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The advice to follow is that of what began first."""
-    rows = "".join(f"{k},{k * 2048},0.09,{k * 10},0.6\n" for k in range(1, 21))
+    rows = "".join(f"{k},{k * 2048},0.09,{k * 10},0.6\n" for k in range(3, 23))
     (tmp_path / "both.csv").write_text(HEAD.strip() + ",train/clip_fraction\n" + rows)
     assert main(["judge", "both.csv"]) == 0
     out = capsys.readouterr().out
-    assert "warning kl-persistent, updates 5 to 20, open\n" in out
-    assert "clip-fraction, updates 5 to 20, open, part of kl-persistent\n" in out
+    assert "warning kl-persistent, updates 7 to 22, open\n" in out
+    assert "clip-fraction, updates 7 to 22, open, part of kl-persistent\n" in out
 
 
 def test_one_file_is_an_object_and_several_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:

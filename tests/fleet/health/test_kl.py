@@ -163,6 +163,7 @@ def test_a_critical_incident_calms_down_before_it_clears() -> None:
     calm = rows(*[0.5] * 8, ret=1.0, start=33)
     changes = judged(hot + warm + calm)
     assert [(finding.severity, finding.state) for finding in changes] == [
+        ("info", "open"),
         ("warning", "open"),
         ("critical", "open"),
         ("info", "open"),
@@ -173,7 +174,14 @@ def test_a_critical_incident_calms_down_before_it_clears() -> None:
 
 def test_without_returns_nothing_is_critical() -> None:
     """Unknown is not the same as not improving."""
-    assert [finding.severity for finding in judged(rows(*[9.0] * 50))] == ["warning"]
+    assert [finding.severity for finding in judged(rows(*[9.0] * 50))] == ["info", "warning"]
+
+
+def test_the_first_updates_of_a_training_may_go_far() -> None:
+    """Healthy ones do for a while: a warning is of all of a window there, and of the usual share after a resume."""
+    mixed = [5.0, 5.0, 5.0, 3.0] * 6
+    assert [finding.severity for finding in judged(rows(*mixed))] == ["info"]
+    assert [finding.severity for finding in judged(rows(*mixed, start=101))] == ["info", "warning"]
 
 
 def test_cause_is_computed_from_the_settings_of_the_run() -> None:

@@ -38,8 +38,8 @@ def test_what_was_open_is_over_and_old_rows_count_for_nothing() -> None:
 def test_causes_come_from_the_new_settings() -> None:
     """The cause names the learning rate that was set, not the one that the run began with."""
     judge = judge_of(SPEC)
-    judge.feed(set_after(0, "ppo.learning_rate=0.004", "ppo.target_kl=0.5"))
-    fed(judge, dict.fromkeys(range(1, 9), HOT))
+    judge.feed(set_after(2, "ppo.learning_rate=0.004", "ppo.target_kl=0.5"))
+    fed(judge, dict.fromkeys(range(3, 11), HOT))
     assert all("0.004" in finding.cause for finding in judge.findings)
     assert [finding.rule for finding in judge.findings] == ["after-change", "kl-persistent"]
 

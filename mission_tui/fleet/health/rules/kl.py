@@ -1,12 +1,12 @@
 """`kl-persistent`: updates that keep leaving PPO's trust region.
 
-Reads u = KL / (clip_range^2 / 2) with the current clip range, or that of the start where it decays. Healthy runs have
-a median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true statement about updates and no proof of
+Reads u = KL / (clip_range^2 / 2) with the current clip range, or that of the start where it decays. Healthy runs have a
+median u of 0.2 to 1.2 (health guide, section 2). Persistent KL is a true statement about updates and no proof of
 failure: information while the return rises or stays near its best (very large ones only where it holds still there, as
 in a mission that is always won), critical only for very large ones while the return neither improves nor keeps half of
-what it had gained. The first updates of a training go far by themselves, so until
-trends may be judged a warning takes twice as much. Where `target_kl` ends updates early the KL is cut short, and ending
-early is what counts, unless it is so small that any update would end so. A mean KL that a few transitions of continuous
+what it had gained. The first updates of a training go far by themselves, so until trends may be judged a warning takes
+twice as much, in every update of the window. Where `target_kl` ends updates early the KL is cut short, and ending early
+is what counts, unless it is so small that any update would end so. A mean KL that a few transitions of continuous
 actions make, as under gSDE, counts for no warning: the share that was clipped tells.
 """
 
@@ -61,14 +61,17 @@ class KlPersistent(Rule):
         self._very_high = Hysteresis(limits.needed, limits.window)
         self._hot: dict[Severity, _Stretch] = {}
         self._still = 0
+        self._begins = False
         self._gravity = StepGravity(context, limits.window)
 
     def judge(self, row: Row) -> Severity | None:
-        """Warning for u > 2 in 5 of 8 updates unless the return rises, critical for u > 4 if it does not improve.
+        """Warning for u > 2 in 5 of 8 updates unless the return rises, critical for u > 4 if it does not improve. At
+        the beginning of a training a warning for u > 4 in 8 of 8.
 
         Where `target_kl` ended the update within a quarter of its epochs, the KL is cut short and the update counts as
         over the warning level.
         """
+        self._begins = self._begins or row.update <= 1
         self._gravity.update(row)
         self._scale.update(row)
         u = self._scale.u(row)
@@ -81,7 +84,10 @@ class KlPersistent(Rule):
             self._follow(row, u, few=few)
         if not (self._high.on or self._very_high.on):
             return None
-        return self._gravity.of(very_large=self._very_high.on)
+        severity = self._gravity.of(very_large=self._very_high.on)
+        if severity == "warning" and self._begins and not self.context.returns.warm:
+            return "warning" if self._very_high.count == self._limits.window else "info"
+        return severity
 
     def explain(self, severity: Severity) -> Explanation:
         """Cause and advice from the run's own gradient steps, learning rate, epochs and clip range."""
