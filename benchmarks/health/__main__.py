@@ -197,13 +197,14 @@ step ahead (`vf-0`, `no-value`, `no-critic`, `gamma-0`). *Came out* counts these
 are not counted. That list was fixed before it was counted, and has nothing in it that must be measured first, as that a
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
-ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to
-their runs, the tests of harm and the labels were fixed and committed before any of them was recorded. They are six
-small worlds and one of Gymnasium's: `parking`, a car that is driven with gSDE; `mowing`, a lawn that is seen as a grid
-of three layers, at a clip range of 0.1 and an annealed rate; `packing`, boxes that are seen through a dictionary;
-`watering`, six valves that are open or shut, in 32 environments whose episodes of 320 steps all end in the same update;
-`filing`, slots of which the full ones are masked, by `MaskablePPO`; `cooling`, SB3's rate and epochs on raw costs of
-more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. A run has one of three labels:
+ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to their
+runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There were six small
+worlds and one of Gymnasium's: `parking`, a car that is driven with gSDE, which is a tuning task since; `mowing`, a lawn
+that is seen as a grid of three layers, at a clip range of 0.1 and an annealed rate; `packing`, boxes that are seen
+through a dictionary; `watering`, six valves that are open or shut, in 32 environments whose episodes of 320 steps all
+end in the same update; `filing`, slots of which the full ones are masked, by `MaskablePPO`; `cooling`, SB3's rate and
+epochs on raw costs of more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. A run has one of
+three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
@@ -214,10 +215,12 @@ more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. 
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time. All 72 planned runs were recorded, and two left out
-before any was judged: in `packing` and `acrobot-zoo` a limit of KL changed nothing, so that their runs were those of
-their twins once more. That leaves 17 to which nothing was done, 21 with benign settings, 32 to which something harmful
-was done. Worlds and settings were tried out with two other seeds, of which only the returns were looked at."""
+They were judged once, after the last change of a rule of that time, and again after the one that `parking` led to,
+which changed nothing of the others ("The two halves"). All 72 planned runs were recorded, and two left out before any
+was judged: in `packing` and `acrobot-zoo` a limit of KL changed nothing, so that their runs were those of their twins
+once more. With those of `parking` that leaves 17 to which nothing was done, 21 with benign settings, 32 to which
+something harmful was done. Worlds and settings were tried out with two other seeds, of which only the returns were
+looked at."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -348,14 +351,23 @@ changed because of those two, and `grading` and `delivering` are of their kind, 
 planned and recorded meanwhile by somebody who saw none of these changes. They came out at no false warning and no
 false critical in 38 runs left alone or changed in a benign way, with 19 of 20 sick runs found.
 
-A tenth time, which is what stands here: all sets before were trained by plain PPO, nearly all on observations that are
+A tenth time: all sets before were trained by plain PPO, nearly all on observations that are
 one vector. So seven tasks were planned of kinds that they hardly had: observations through a dictionary or as a small
 grid, actions that are masked or on or off each for itself, many environments whose episodes end together, raw costs of
 more than ten thousand, updates of 4,096 steps. New among what is benign are a resume, 20 epochs, a clipped value
 function, an entropy bonus of 0.01 and a whole rollout as one minibatch; new among what is harmful are rewards that
 drown in noise, reversed actions, sensors that hang or come loose, a policy whose last layer starts anew, gradients that
 are cut to nothing, and a clip range of 10. They were planned and recorded by somebody who had read this text, but no
-rule, no limit and no list of what was said of runs, and who judged none."""
+rule, no limit and no list of what was said of runs, and who judged none. Meanwhile three rules were changed by the
+tuning half: `drawdown` and `policy-frozen` speak after five updates of what is plain by then, and a return far below
+all before is a `drawdown`.
+
+They came out at 0.766 false warnings and 0.383 false criticals per 1,000 updates (0.845 and 0.423 as foreign logs),
+with 20 of 24 sick runs found, and a median delay of 9 updates. All that was false began in `parking`, whose updates go
+far from the first on while its return rises; of three healthy runs the advice made two worse. Since then
+`kl-persistent` warns at the beginning of a training only if every update of a window goes that far. In the tuning half
+that took one false warning away and changed nothing else. `parking` is a tuning task since; the six others stand here,
+and of none of their runs anything else was said after the change than before it."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

@@ -115,7 +115,10 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "dispatching": ("scoring", "costs of thousands, nothing normalised"),
     "switching": ("scoring", "solved to its ceiling within a tenth of the budget"),
     "echoing": ("scoring", "two discrete heads, and what counts is no longer shown"),
-    "parking": ("scoring", "gSDE, with noise that is held for eight steps, and layers that start as torch starts them"),
+    "parking": (
+        "tuning",
+        "gSDE, with noise that is held for eight steps; moved here once false warnings of it had led to a change",
+    ),
     "mowing": ("scoring", "a small grid of three layers, a clip range of 0.1 and an annealed rate"),
     "packing": ("scoring", "observations through a dictionary"),
     "watering": ("scoring", "six valves open or shut, 32 environments whose long episodes all end at once"),
@@ -141,6 +144,7 @@ MOVED = (
     "hill",
     "large-lake",
     "spelling",
+    "parking",
 )
 """Tasks that scored once, with the seeds of scoring."""
 
@@ -176,9 +180,9 @@ to it, or something that people do and that is known to be benign. It is *unclea
 harm is seen: then it counts for nothing from there on, and is listed on the page with what was said of it.
 """
 
-FRESH = ("parking", "mowing", "packing", "watering", "filing", "cooling", "acrobot-zoo")
+FRESH = ("mowing", "packing", "watering", "filing", "cooling", "acrobot-zoo")
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
-judged once, after the last change of a rule of that time.
+judged once, after the last change of a rule that any of them could have led to.
 """
 
 CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
