@@ -140,6 +140,10 @@ class Shell:
 
         return until(done, 40, f"{run} advances")
 
+    def trainer(self, run: str) -> int:
+        """Wait until the process of its trainer is known, which its rows may be a moment before; its number."""
+        return until(lambda: self.view(run)["pids"]["trainer"], 20, f"the trainer of {run} is known")
+
     def rows(self, run: str) -> list[dict[str, Any]]:
         """All records of the run's metrics file, in file order."""
         return self._lines(run, "metrics.jsonl")

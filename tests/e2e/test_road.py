@@ -70,11 +70,11 @@ def test_runs_survive_the_supervisor_and_the_next_one_tells_the_files_truth(flee
     """SIGKILL of the supervisor during two runs stops none; the next re-adopts both and agrees with their files."""
     runs = fleet.launch("tiny", "-n", "2")
     done = {run: fleet.advancing(run) for run in runs}
-    pids = {run: fleet.view(run)["pids"]["trainer"] for run in runs}
+    pids = {run: fleet.trainer(run) for run in runs}
     kill_supervisor(fleet)
     for run in runs:
         assert fleet.advancing(run, done[run]) > done[run]
-        assert fleet.view(run)["pids"]["trainer"] == pids[run]
+        assert fleet.trainer(run) == pids[run]
     assert fleet("stop", "--all").returncode == 0
     fleet("wait", *runs, timeout_s=120)
     for run in runs:
@@ -88,7 +88,7 @@ def test_a_killed_trainer_is_noticed_with_its_cause(shared_fleet: Shell) -> None
     """SIGKILL of a trainer ends its run as a crash that names the signal."""
     (run,) = shared_fleet.launch("tiny")
     shared_fleet.advancing(run)
-    os.kill(shared_fleet.view(run)["pids"]["trainer"], signal.SIGKILL)
+    os.kill(shared_fleet.trainer(run), signal.SIGKILL)
     until(lambda: shared_fleet.view(run)["state"] == "ended", 20, "the crash is noticed")
     shown = shared_fleet.view(run)
     assert (shown["outcome"], shown["kind"]) == ("failed", "crash")
