@@ -142,7 +142,8 @@ class Shell:
 
     def trainer(self, run: str) -> int:
         """Wait until the process of its trainer is known, which its rows may be a moment before; its number."""
-        return until(lambda: self.view(run)["pids"]["trainer"], 20, f"the trainer of {run} is known")
+        pid: int = until(lambda: self.view(run)["pids"]["trainer"], 20, f"the trainer of {run} is known")
+        return pid
 
     def rows(self, run: str) -> list[dict[str, Any]]:
         """All records of the run's metrics file, in file order."""
