@@ -93,8 +93,8 @@ def play(act: Act, vec: VecEnv, episodes: int, seed: int, progress: Callable[[in
     Raises `PresetError` for an environment whose episodes do not end.
     """
     played = PlayedEpisodes()
-    left = np.full(vec.num_envs, episodes // vec.num_envs)
-    left[: episodes % vec.num_envs] += 1
+    # The last lanes play one more, as in SB3's `evaluate_policy`: the same seeds are the same episodes there and here.
+    left = np.array([(episodes + lane) // vec.num_envs for lane in range(vec.num_envs)])
     vec.seed(seed)
     observations = vec.reset()
     starts: NDArray[np.bool_] = np.ones(vec.num_envs, dtype=bool)

@@ -74,17 +74,15 @@ def test_the_result_has_all_its_figures_and_repeats(tmp_path: Path, capfd: pytes
 
 @pytest.mark.slow
 def test_it_agrees_with_sb3s_own_evaluation(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The exported policy, judged by SB3 on as many episodes, has a return within noise of ours."""
+    """The exported policy plays the same episodes under SB3: as many lanes, of which the last play the odd ones."""
     run_dir, name = trained(tmp_path / "run", run={"total_timesteps": 640})
-    ours = evaluated(run_dir, name, capfd, "--episodes", "40")
+    ours = evaluated(run_dir, name, capfd, "--episodes", "20", "--seed", "7")
     assert export([str(run_dir.path), "--checkpoint", name, str(tmp_path / "model.zip")]) == 0
     model = stable_baselines3.PPO.load(tmp_path / "model.zip", device="cpu")
-    vec = DummyVecEnv([lambda: Monitor(gymnasium.make("CartPole-v1"))])
-    vec.seed(1)
-    returns, _ = evaluate_policy(model, vec, 40, return_episode_rewards=True)
-    assert isinstance(returns, list)
-    spread = 4 * (np.std(returns) + ours["std"]) / np.sqrt(40)
-    assert ours["mean"] == pytest.approx(np.mean(returns), abs=spread)
+    vec = DummyVecEnv([lambda: Monitor(gymnasium.make("CartPole-v1"))] * 8)
+    vec.seed(7)
+    returns, _ = evaluate_policy(model, vec, 20, return_episode_rewards=True)
+    assert (ours["mean"], ours["std"]) == pytest.approx((np.mean(returns), np.std(returns)))
 
 
 @pytest.mark.slow
