@@ -55,6 +55,9 @@ AS_SETTINGS: Mapping[str, Callable[[PpoSpec], dict[str, Any]]] = {
     "lr-100": lambda ppo: {"learning_rate": _rate(ppo, 100.0)},
     "epochs-40": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "n_epochs": 40},
     "minibatch-4": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "batch_size": 4},
+    "minibatch-8": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "batch_size": 8},
+    "clip-10": lambda ppo: {"learning_rate": _rate(ppo, 10.0), "clip_range": 10.0, "n_epochs": 20},
+    "grad-0": lambda _: {"max_grad_norm": 1e-9},
     "ent-1": lambda _: {"ent_coef": 1.0},
     # A spec takes no rate of 0.
     **dict.fromkeys(("frozen", "lr-gone", "lr-0"), lambda ppo: {"learning_rate": _rate(ppo, 1e-7)}),

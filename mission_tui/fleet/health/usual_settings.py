@@ -43,6 +43,8 @@ LEAST_RATE = 1e-6
 """A constant rate below it is one that nobody learns with, whatever the gradient steps: published ones are 2e-5 on."""
 LEAST_ROLLOUT, USUAL_STEPS = 32, 2048
 """Transitions of an update below which its advantages are luck: published settings of PPO have 256 and more."""
+LEAST_GRAD_NORM, USUAL_GRAD_NORM = 1e-4, 0.5
+"""Adam divides by the length of gradients plus SB3's 1e-5: cut to less than that, they move next to nothing."""
 LOSS, POLICY_LOSS = "train/loss", "train/policy_gradient_loss"
 KL = "train/approx_kl"
 VALUE_LOSS, ENTROPY_LOSS = "train/value_loss", "train/entropy_loss"
@@ -73,7 +75,7 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     """
     if rule in NOT_OF_LEARNING | OWN_SETTING or (rule in CODE_TOO and not words.advice_set):
         return words
-    found = _rate(settings, row) or _rollout(settings, row) or _coefficient(settings, losses)
+    found = _rate(settings, row) or _rollout(settings, row) or _cut(settings) or _coefficient(settings, losses)
     if found is None:
         return words
     cause, advice, assignments = found
@@ -112,6 +114,17 @@ def _rollout(settings: Settings, row: Row | None) -> Words | None:
         f"an update learns from {size} transitions, too few to tell a good action from a lucky one",
         "collect more steps before each update",
         (f"ppo.n_steps={USUAL_STEPS // (settings.n_envs or 1)}",),
+    )
+
+
+def _cut(settings: Settings) -> Words | None:
+    """Gradients that are cut to nothing."""
+    if not 0.0 < settings.max_grad_norm < LEAST_GRAD_NORM:
+        return None
+    return (
+        f"ppo.max_grad_norm = {settings.max_grad_norm:g} cuts every gradient to next to nothing",
+        "leave gradients their usual length",
+        (f"ppo.max_grad_norm={USUAL_GRAD_NORM:g}",),
     )
 
 

@@ -25,6 +25,7 @@ USUAL = Settings(
         ({"gamma": 0.0}, "ppo.gamma=0.99"),
         ({"vf_coef": 0.0}, "ppo.vf_coef=0.5"),
         ({"ent_coef": 1.0}, "ppo.ent_coef=0.01"),
+        ({"max_grad_norm": 1e-9}, "ppo.max_grad_norm=0.5"),
         ({"learning_rate": 0.3}, "ppo.learning_rate=0.0004"),
         ({"learning_rate": 1e-10}, "ppo.learning_rate=0.0001"),
         ({"learning_rate": 0.3, "gamma": 0.0}, "ppo.learning_rate=0.0004"),
