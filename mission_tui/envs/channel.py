@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.envs.shared_memory import Layout
 from mission_tui.errors import raised_by
 from mission_tui.run_module import looking_elsewhere
@@ -172,7 +173,7 @@ class Spin:
 
 def spins(processes: int) -> bool:
     """Whether each of so many processes has a core on which it may spin."""
-    return processes <= len(os.sched_getaffinity(0))
+    return processes <= usable_cores()
 
 
 class Channel:

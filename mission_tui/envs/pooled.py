@@ -8,7 +8,6 @@ the task. A pool's seeds are given when it is made: whoever seeds a reset gets a
 from __future__ import annotations
 
 import importlib.util
-import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from mission_tui.control_groups import usable_cores
 from mission_tui.envs.masks import reset_mask
 
 _SEED_SPAN = 2**31
@@ -37,7 +37,7 @@ class _Pool:
         import envpool
 
         # A second thread slows the cheapest a little (32 CartPole: 0.86 x) and speeds dear ones (16 Pong: 1.34 x).
-        most = max(1, min(len(os.sched_getaffinity(0)), lanes // _LANES_A_THREAD))
+        most = max(1, min(usable_cores(), lanes // _LANES_A_THREAD))
         self._making = {"task_id": task, "num_envs": lanes, "num_threads": num_threads or most, **options}
         with _warnings_ignored():
             spec = envpool.make_spec(task, **options)

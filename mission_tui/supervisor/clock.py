@@ -52,7 +52,7 @@ GROUND_TICKS = 2
 TRASH_TICKS = 60
 CLAIM_TICKS = 2
 ARRIVAL_TICKS = 10
-SHELVE_TICKS = 10
+UNLOAD_TICKS = 10
 TRACK_TICKS = 2
 MOST_MAILBOXES = 250
 """Runs that speak by files and are looked at in one beat: each look opens three files, on a network file system."""
@@ -160,7 +160,7 @@ class Clock:
         if self._beats % ARRIVAL_TICKS == 0:
             attempt("search for new run directories", self._arrivals.poll, None)
         attempt("reading of older runs", self._unloading.load_shown, None)
-        if self._beats % SHELVE_TICKS == 0:
+        if self._beats % UNLOAD_TICKS == 0:
             attempt("unloading of ended runs", lambda: self._unloading.poll(time.monotonic()), None)
         attempt("journals", self._retry_journals, None)
         attempt("meters", self._sample, None)

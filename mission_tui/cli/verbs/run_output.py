@@ -270,7 +270,7 @@ def write_parquet(path: Path, folders: Sequence[Path]) -> None:
             try:
                 runs.append(read.run(folder))
             except (MissionError, OSError) as error:
-                if len(folders) == 1:
+                if folder == folders[-1] and not runs:
                     raise
                 print_error(f"{folder.name} is left out: {error}")
         found = read.columns(runs)

@@ -22,6 +22,8 @@ from mission_tui import procfs
 from mission_tui.supervisor.host.identity import Process, open_process
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+TICK_S = 1.0 / _TICKS_A_SECOND
+"""What times of processes are counted in."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KIB = 1024
 _LARGEST, _DIGITS = 4096, 32

@@ -343,16 +343,16 @@ class Intake(Protocol):
 
 def taking_in(intake: Intake, runs: Sequence[RunDir]) -> Iterator[None]:
     """Take in `runs`, in steps of some milliseconds each."""
-    found_first: list[RunOnDisk] = []
+    summaries: list[RunOnDisk] = []
     long: list[RunDir] = []
     for run in runs:
         found = read_short_summary(run)
         if found is None and journal_bytes(run) > SHORT_BYTES:
             long.append(run)
         else:
-            found_first.append(found if found is not None else (yield from reading_run(run)))
+            summaries.append(found if found is not None else (yield from reading_run(run)))
         yield
-    live, ended = parted(found_first)
+    live, ended = parted(summaries)
     for found in live:
         yield from _guarded(intake, found.dir, intake.adopting(found))
     for place, found in enumerate(ended):

@@ -34,6 +34,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.records.runs_roots import MOST_ENDS, note_ends
 from mission_tui.supervisor.host.process_files import (
+    TICK_S,
     ProcessStat,
     open_files,
     pss_bytes,
@@ -270,7 +271,6 @@ SLICE_S = 0.05
 
 
 Stats = Mapping[int, ProcessStat]
-_TICK_S = 0.01
 
 
 def inherited(before: Stats, now: Stats) -> dict[int, list[int]]:
@@ -290,20 +290,20 @@ def inherited(before: Stats, now: Stats) -> dict[int, list[int]]:
         pid: gone
         for pid, gone in ended.items()
         # A tick for each is lost where the kernel rounds.
-        if now[pid].children_s - before[pid].children_s + _TICK_S * (1 + len(gone)) >= _all_s(before, gone)
+        if now[pid].children_s - before[pid].children_s + TICK_S * (1 + len(gone)) >= _all_s(before, gone)
     }
 
 
-def spent_s(before: Stats, now: Stats, since_s: float) -> float:
+def spent_s(before: Stats, now: Stats, ended: Mapping[int, Collection[int]], since_s: float) -> float:
     """Processor seconds of a family from one look, at `since_s` of `CLOCK_BOOTTIME`, to the next: those of its
-    processes, of the ones that came since, and of children that came and ended in between.
+    processes, of the ones that came since, and of children that came and ended in between. `ended` is `inherited`.
     """
-    spent, ended = 0.0, inherited(before, now)
+    spent = 0.0
     for pid, stat in now.items():
         if _lives_on(pid, before, now):
             known_s = _all_s(before, ended.get(pid, ()))
             spent += stat.cpu_s - before[pid].cpu_s + max(0.0, stat.children_s - before[pid].children_s - known_s)
-        elif stat.started_s >= since_s - _TICK_S:
+        elif stat.started_s >= since_s - TICK_S:
             spent += stat.cpu_s + stat.children_s
     return spent
 
@@ -393,7 +393,8 @@ class UsageMeter:
     def _usage(self, run_id: str, known: _Attempt, elapsed_s: float, since_s: float) -> Usage | None:
         before = known.stats
         known.stats = stats = {pid: stat for pid in self._family(run_id) if (stat := read_stat(pid)) is not None}
-        waited_for = {(pid, before[pid].started) for gone in inherited(before, stats).values() for pid in gone}
+        ended = inherited(before, stats)
+        waited_for = {(pid, before[pid].started) for gone in ended.values() for pid in gone}
         written = known.written.total(
             {(pid, stat.started): written_bytes(pid) for pid, stat in stats.items()}, waited_for
         )
@@ -404,7 +405,7 @@ class UsageMeter:
         if not before.keys() & stats.keys() or elapsed_s <= 0.0:
             return None
         return Usage(
-            cpu_percent=float(round(100.0 * spent_s(before, stats, since_s) / elapsed_s)),
+            cpu_percent=float(round(100.0 * spent_s(before, stats, ended, since_s) / elapsed_s)),
             rss_bytes=_whole_mib(rss_bytes),
             threads=sum(stat.threads for stat in stats.values()),
             processes=len(stats),

@@ -88,20 +88,24 @@ def seen(cpu_s: float, children_s: float = 0.0, parent: int = 1, started: int = 
     return ProcessStat(cpu_s, 4096, 1, started, parent, children_s)
 
 
+def took(before: dict[int, ProcessStat], now: dict[int, ProcessStat]) -> float:
+    return spent_s(before, now, inherited(before, now), 2.0)
+
+
 def test_short_lived_children_take_processor_time_too() -> None:
     """Of those that came and ended between two looks the parent knows, and what was counted once is not again."""
     alone = {7: seen(1.0)}
-    assert spent_s(alone, {7: seen(1.25, children_s=1.5)}, 2.0) == pytest.approx(1.75)
+    assert took(alone, {7: seen(1.25, children_s=1.5)}) == pytest.approx(1.75)
     together = {7: seen(1.0), 8: seen(3.0, parent=7), 9: seen(0.5, parent=8)}
     # Both ended, the second one's parent first: the first process waited for them with half a second more.
     assert inherited(together, {7: seen(1.0, children_s=4.0)}) == {7: [8, 9]}
-    assert spent_s(together, {7: seen(1.0, children_s=4.0)}, 2.0) == pytest.approx(0.5)
+    assert took(together, {7: seen(1.0, children_s=4.0)}) == pytest.approx(0.5)
     # Nobody waited.
     assert inherited(together, {7: seen(1.1)}) == {}
-    assert spent_s(together, {7: seen(1.1)}, 2.0) == pytest.approx(0.1)
+    assert took(together, {7: seen(1.1)}) == pytest.approx(0.1)
     # What came since counts from its beginning; what was there before and was not looked at does not.
     came = {7: seen(1.0), 8: seen(0.75, parent=7, started=300), 9: seen(90.0, parent=7)}
-    assert spent_s(alone, came, 2.0) == pytest.approx(0.75)
+    assert took(alone, came) == pytest.approx(0.75)
 
 
 def test_a_parent_has_the_time_of_the_child_that_it_waited_for() -> None:
