@@ -16,6 +16,7 @@ from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
+from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.screens.info_sheets import result_rows
 from mission_tui.tui.sections.checkpoints import checkpoints
 from mission_tui.tui.sections.config import Other, config, difference
@@ -23,7 +24,7 @@ from mission_tui.tui.sections.episodes import episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.machine import usage_lines
 from mission_tui.tui.sections.tabs import learn
-from mission_tui.tui.state.history import MetricSummary, key_metrics, metric_tags, metric_title
+from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.state.run_data import LogTail, RunData
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, ended, queued

@@ -10,12 +10,12 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
 from mission_tui.present.numbers import axis_name
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.metrics import letter
 from mission_tui.tui.drawing.picture_file import Anchor, Surface
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.curve import Sample, ScaledCurve, Side
 from mission_tui.tui.plot.picture import MARKS, Scene
 from mission_tui.tui.plot.scale import scale_of, ticks_over
-from mission_tui.tui.state.history import letter
 from mission_tui.tui.state.preferences import Over
 
 if TYPE_CHECKING:

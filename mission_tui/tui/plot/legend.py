@@ -12,11 +12,11 @@ from mission_tui.present import numbers
 from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal, wrap
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.curve import Curve, Marks
 from mission_tui.tui.plot.picture import MARKS
-from mission_tui.tui.state.history import hue, letter, metric_title
 from mission_tui.tui.state.preferences import AxisScale, ChartSettings
 
 _VALUE, _VALUE_AT, _VALUE_ALONE, _PLACE, _TITLE, _TITLE_LEAST = 8, 13, 17, 14, 22, 6

@@ -20,11 +20,11 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.metrics import faint, hue, letter
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
 from mission_tui.tui.plot.curve import Ghost, MarkKind, Marks, ScaledCurve, Side
 from mission_tui.tui.plot.scale import Ruler, Scale, ticks_over
-from mission_tui.tui.state.history import faint, hue, letter
 from mission_tui.tui.state.preferences import Over
 
 LABEL = 8

@@ -15,12 +15,12 @@ from textual.strip import Strip
 from mission_tui.present import numbers
 from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.legend import place_words, signs, smoothed
 from mission_tui.tui.plot.picture import BELOW, LABEL, Frame, Scene, painted, picture
-from mission_tui.tui.state.history import metric_title
 
 COLUMN_LEAST = 70
 _TITLE, _VALUE_AT = 26, 17

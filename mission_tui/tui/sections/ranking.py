@@ -16,8 +16,8 @@ from mission_tui.fleet.search.result import SearchResult, SearchTrial, ranked_tr
 from mission_tui.present import comparisons, numbers
 from mission_tui.present.comparisons import has_seeds, probability, standing
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import COHORT_HUES
 from mission_tui.tui.drawing.strips import Column, line, rendered, table, words, wrap
-from mission_tui.tui.state.history import COHORT_HUES
 
 MEAN_CI, _IQM_CI = "95 % CI of the mean", "95 % CI of the IQM"
 _SETTINGS_FIRST = 3

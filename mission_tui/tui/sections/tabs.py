@@ -21,6 +21,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import flag_sentences, share_done
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
 from mission_tui.tui.plot.content import Content, content_of
@@ -28,7 +29,6 @@ from mission_tui.tui.plot.course import first_history, line_of
 from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
 from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.history import key_metrics, metric_title
 from mission_tui.tui.state.preferences import ChartSettings
 from mission_tui.tui.state.run_data import LogTail, RunData
 

@@ -16,9 +16,9 @@ from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.paths import SERVED
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.history import metric_title
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.charts import ComparisonChart, drawn_curves

@@ -14,6 +14,7 @@ from textual.message import Message
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import COHORT_HUES, faint, hue
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
@@ -32,7 +33,7 @@ from mission_tui.tui.plot.picture import (
 )
 from mission_tui.tui.plot.scale import Scale, scale_of
 from mission_tui.tui.plot.wall import PaintedPanel, Placed, Stacking, grid_for, wall
-from mission_tui.tui.state.history import COHORT_HUES, Points, evidence_start, faint, hue
+from mission_tui.tui.state.history import Points, evidence_start
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.state.run_status import rule_word
 from mission_tui.tui.widgets.lines import Lines

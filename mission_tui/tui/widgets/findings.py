@@ -21,10 +21,11 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.sections.health import calm, finding_lines, reading_lines
 from mission_tui.tui.state.filter_pattern import FilterPattern as Sought
-from mission_tui.tui.state.history import evidence_points, metric_title, points_of, rewritten
+from mission_tui.tui.state.history import evidence_points, points_of, rewritten
 from mission_tui.tui.state.preferences import Shares, Split, split_of
 from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.state.run_status import finding_word, severity_shape, short_rule
