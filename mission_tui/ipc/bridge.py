@@ -16,12 +16,13 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Self
 
 import msgspec
 from msgspec import structs
 
 from mission_tui import __version__
-from mission_tui.errors import NoSupervisorError, ProtocolError
+from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
 from mission_tui.ipc.captured import origin_of
@@ -50,6 +51,29 @@ _CHUNK = 1 << 16
 _WITHOUT_CALLER = b'"python":""'
 
 
+class HostError(MissionError):
+    """Another machine gives no answer. `why` is the reason alone; with `refused` its mission-tui gave it, so that the
+    line is not at fault.
+    """
+
+    def __init__(self, sentence: str, *, why: str = "", refused: bool = False) -> None:
+        super().__init__(sentence)
+        self.why, self.refused = why or sentence, refused
+
+    @classmethod
+    def of(cls, name: str, why: str, *, refused: bool = False, note: str = "") -> Self:
+        """That of the machine `name`; `note` is what else the sentence ends with."""
+        return cls(f"{name} {'says' if refused else 'does not answer'}: {why}{note}", why=why, refused=refused)
+
+
+class HostUnavailableError(HostError, NoSupervisorError):
+    """It cannot be reached."""
+
+
+class HostLostError(HostError, ConnectionLostError):
+    """The line to it broke, or carries nothing any more."""
+
+
 class BridgedConnection(AsyncConnection):
     """The supervisor of another machine. Snapshots are asked for one at a time: a line that carries ten kilobytes a
     second must never have a queue of old ones before the answer to a key.
@@ -72,7 +96,7 @@ class BridgedConnection(AsyncConnection):
                     yield reply
         except ConnectionLostError as error:
             undecided = "" if isinstance(make(0), LOOKS) else "; what was asked may be done yet: look once it is back"
-            raise ConnectionLostError(f"{await self._broken()}{undecided}") from error
+            raise await self._broken(undecided) from error
 
     async def watch(self) -> AsyncGenerator[FleetSnapshot, None]:
         """Snapshots at most once a second, and in a fifth of the time of the line."""
@@ -84,7 +108,7 @@ class BridgedConnection(AsyncConnection):
             yield snapshot
             await asyncio.sleep(max(LEAST_POLL_S, POLL_SHARE * took_s))
             if not self.connected:  # said at once: to reach for it again may take ten seconds
-                raise ConnectionLostError(await self._broken())
+                raise await self._broken()
 
     async def _next_snapshot(self, link: Link) -> FleetSnapshot:
         """Hangs up where nothing at all arrives: a large snapshot on a thin line may take long."""
@@ -97,15 +121,15 @@ class BridgedConnection(AsyncConnection):
                     self._silent = True
                     asking.cancel()
                     await self.close()
-                    raise ConnectionLostError(await self._broken())
+                    raise await self._broken()
                 await asyncio.wait({asking}, timeout=SILENT_S - silent_s)
             return asking.result().snapshot
         finally:
             asking.cancel()
 
-    async def _broken(self) -> str:
+    async def _broken(self, note: str = "") -> HostLostError:
         """Why there is no line any more."""
-        bridge = self._bridge
+        name, bridge = self._host.name, self._bridge
         if self._silent:
             why = "nothing comes from its supervisor, though ssh holds the line"
         elif bridge is None:
@@ -113,9 +137,9 @@ class BridgedConnection(AsyncConnection):
         else:
             why = await asyncio.to_thread(bridge.why)
             if bridge.refused:
-                return f"{self._host.name} says: {why}"
+                return HostLostError.of(name, why, refused=True, note=note)
             why = why or ("its supervisor went away" if bridge.in_order else "the line broke")
-        return f"{self._host.name} does not answer: {why}"
+        return HostLostError.of(name, why, note=note)
 
     async def close(self) -> None:
         """Let go of the other machine."""
@@ -138,7 +162,7 @@ class BridgedConnection(AsyncConnection):
             why = await asyncio.to_thread(bridge.why)
             if bridge.refused:
                 self._hang_up()
-                raise NoSupervisorError(f"{self._host.name} says: {why}") from error
+                raise HostUnavailableError.of(self._host.name, why, refused=True) from error
             why = why or await asyncio.to_thread(shared_line_hangs, self._host, self._environ)
             self._hang_up()
             # A time that is over has no words of its own.
@@ -150,7 +174,7 @@ class BridgedConnection(AsyncConnection):
                     "(connect_s in hosts.toml)"
                 )
             why = why or str(error)
-            raise NoSupervisorError(f"{self._host.name} does not answer: {why}") from error
+            raise HostUnavailableError.of(self._host.name, why) from error
 
     def _hang_up(self) -> None:
         if self._bridge is not None:

@@ -27,7 +27,7 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView, StaleRun
 from mission_tui.ipc import requests
 from mission_tui.ipc.async_client import AsyncConnection, answer_of
-from mission_tui.ipc.bridge import BridgedConnection
+from mission_tui.ipc.bridge import BridgedConnection, HostError
 from mission_tui.ipc.hosts import HERE, Host
 from mission_tui.ipc.replies import (
     Accepted,
@@ -39,7 +39,7 @@ from mission_tui.ipc.replies import (
     SnapshotReply,
     UpgradesReply,
 )
-from mission_tui.ipc.sockets import MalformedError
+from mission_tui.ipc.sockets import ConnectionLostError, MalformedError
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Side
@@ -89,7 +89,7 @@ class _KnownMachine:
         self.runs: tuple[RunView, ...] = ()
         self.heard_t: float | None = None
         self.lost_t: float | None = None
-        self.why = ""
+        self.error: MissionError | None = None
 
 
 class HostFleet:
@@ -115,7 +115,7 @@ class HostFleet:
                 if (snapshot := self.merged()) is not None:
                     yield snapshot
                 elif all(seen.lost_t is not None for seen in self._seen.values()):
-                    raise NoSupervisorError("; ".join(seen.why for seen in self._seen.values()))
+                    raise NoSupervisorError(self._errors())
         finally:
             for task in work:
                 task.cancel()
@@ -178,15 +178,15 @@ class HostFleet:
     async def _follow(self, name: str) -> None:
         seen, wait_s = self._seen[name], FIRST_RETRY_S
         while True:
-            why = f"{name} went away"
+            lost: MissionError = ConnectionLostError(f"{name} went away")
             try:
                 async with aclosing(self._clients[name].watch()) as snapshots:
                     async for snapshot in snapshots:
                         wait_s = FIRST_RETRY_S
                         self._take(name, snapshot)
             except MissionError as error:
-                why = self._sentence(name, error)
-            seen.why = why
+                lost = self._explained(name, error)
+            seen.error = lost
             if seen.lost_t is None:
                 # A line that hangs is given up a while after the last word.
                 seen.lost_t = lost_t = seen.heard_t or self._clock()
@@ -199,24 +199,24 @@ class HostFleet:
                 await asyncio.wait_for(self._again.wait(), wait_s)
             wait_s = min(LAST_RETRY_S, 2 * wait_s)
 
-    def _sentence(self, name: str, error: MissionError) -> str:
+    def _explained(self, name: str, error: MissionError) -> MissionError:
         """Why a machine does not answer; where it speaks another language, that versions differ."""
         welcome = self._clients[name].welcome
         if isinstance(error, MalformedError) and welcome is not None:
             if welcome.version == __version__:
-                return (
+                return MalformedError(
                     f"it runs the code of another mission-tui {__version__} than this one, which does not understand "
                     f"what it says: `mission-tui --host {name} status` works"
                 )
-            return (
+            return MalformedError(
                 f"its mission-tui is {welcome.version}, and this {__version__} does not understand what it says: "
                 f"`mission-tui --host {name} status` works"
             )
-        return str(error)
+        return error
 
     def _take(self, name: str, snapshot: FleetSnapshot) -> None:
         seen = self._seen[name]
-        seen.snapshot, seen.heard_t, seen.lost_t, seen.why = snapshot, self._clock(), None, ""
+        seen.snapshot, seen.heard_t, seen.lost_t, seen.error = snapshot, self._clock(), None, None
         seen.runs = tuple(self._called(name, snapshot))
         for view in () if self._same_as(name) else snapshot.runs:
             self._claim(view.id, name)
@@ -237,8 +237,11 @@ class HostFleet:
     def _snapshot_reply(self) -> SnapshotReply:
         snapshot = self.merged()
         if snapshot is None:
-            raise NoSupervisorError("; ".join(filter(None, (seen.why for seen in self._seen.values()))) or "no answer")
+            raise NoSupervisorError(self._errors() or "no answer")
         return SnapshotReply(re=0, snapshot=snapshot)
+
+    def _errors(self) -> str:
+        return "; ".join(str(seen.error) for seen in self._seen.values() if seen.error is not None)
 
     def merged(self) -> FleetSnapshot | None:
         """What is known of all machines; None while none has answered."""
@@ -280,7 +283,8 @@ class HostFleet:
         return Machine(
             name=name,
             lost_t=seen.lost_t,
-            why=seen.why,
+            why=_why(seen.error),
+            refused=isinstance(seen.error, HostError) and seen.error.refused,
             meters=None if known is None else known.host,
             gpus=() if known is None else known.gpus,
             live=0 if known is None else sum(view.state in ALIVE for view in known.runs),
@@ -325,9 +329,9 @@ class HostFleet:
         """Raise where asking is no use: a key never waits for a machine that has not answered yet."""
         seen = self._seen[name]
         if name != HERE and seen.lost_t is not None:
-            if seen.why.startswith(f"{name} says: "):
-                raise NoSupervisorError(f"{name} was asked nothing, and {seen.why.removeprefix(f'{name} ')}")
-            why = seen.why.removeprefix(f"{name} does not answer: ")
+            why = _why(seen.error)
+            if isinstance(seen.error, HostError) and seen.error.refused:
+                raise NoSupervisorError(f"{name} was asked nothing, and says: {why}")
             raise NoSupervisorError(f"{name} does not answer, and was asked nothing: {why}")
         welcome = self._clients[name].welcome
         if name != HERE and isinstance(request, requests.FromClient) and welcome is not None and not welcome.bridge:
@@ -466,6 +470,11 @@ class HostFleet:
         for sides in found.values():
             sides.sort(key=lambda side: min(order.get(side.view.id, len(order)), order.get(side.view.name, len(order))))
         return found
+
+
+def _why(error: MissionError | None) -> str:
+    """The reason alone, where the error has it: the name of the machine stands before it wherever it is shown."""
+    return "" if error is None else error.why if isinstance(error, HostError) else str(error)
 
 
 class _OneMachine:

@@ -17,7 +17,7 @@ from mission_tui.cli import hosts as cli_hosts
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc import async_client, bridge, hosts
-from mission_tui.ipc.bridge import BridgedConnection
+from mission_tui.ipc.bridge import BridgedConnection, HostUnavailableError
 from mission_tui.ipc.hosts import (
     Host,
     advice,
@@ -224,9 +224,10 @@ async def test_what_mission_tui_says_there_is_an_answer(tmp_path: Path) -> None:
     (tmp_path / "ssh").write_text("#!/bin/sh\necho 'mission-tui: runs root /x cannot be written' >&2\nexit 2\n")
     (tmp_path / "ssh").chmod(0o700)
     connection = BridgedConnection(Host("far", "far"), {**os.environ, "MISSION_TUI_SSH": str(tmp_path / "ssh")})
-    with pytest.raises(NoSupervisorError) as error:
+    with pytest.raises(HostUnavailableError) as error:
         await connection.ask(lambda id_: GetTrash(id=id_))
     assert str(error.value) == "far says: runs root /x cannot be written"
+    assert (error.value.why, error.value.refused) == ("runs root /x cannot be written", True)
 
 
 async def test_what_ssh_says_is_the_reason(tmp_path: Path) -> None:

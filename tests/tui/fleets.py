@@ -317,7 +317,7 @@ BUSY = a_fleet(
 
 HERE = Machine(name="here", meters=HostMeters("desk", 4, cpu_percent=11.0), away=False, launches=True, runs_root="/r")
 GPU1 = Machine(name="gpu1", meters=HostMeters("gpu-box", 8, cpu_percent=37.0), live=2, launches=True, runs_root="/data")
-LOST = Machine(name="gpu2", lost_t=NOW - 180.0, why="gpu2 does not answer: Connection refused", live=1)
+LOST = Machine(name="gpu2", lost_t=NOW - 180.0, why="Connection refused", live=1)
 
 
 def several(*machines: Machine) -> FleetSnapshot:

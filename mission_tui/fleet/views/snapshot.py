@@ -341,7 +341,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     """A machine of a screen of several: its meters and runs root when it last answered, and how many runs live and wait
     there.
 
-    Since unix time `lost_t` it does not answer, `why`; None: it does. `version` is that of its mission-tui where it is
+    Since unix time `lost_t` it does not answer, `why`; None: it does. `refused`: it was its mission-tui that said why,
+    so the line to it holds. `version` is that of its mission-tui where it is
     not the screen's. `same_as` is another of them that is this very supervisor. `away`: it is not the one that the
     screen is on. `launches`: runs can be started there from here.
     """
@@ -349,6 +350,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     name: str
     lost_t: float | None = None
     why: str = ""
+    refused: bool = False
     meters: HostMeters | None = None
     gpus: tuple[GpuMeters, ...] = ()
     live: int = 0

@@ -186,13 +186,13 @@ def _whole(machine: Machine, now: float, width: int) -> list[Strip]:
 
 def _silence(machine: Machine, now: float) -> str:
     name = literal(machine.name)
-    why = literal(machine.why).removeprefix(f"{name} does not answer: ")
+    why = literal(machine.why)
     since = numbers.duration(max(0.0, now - (machine.lost_t or now)))
     # Of one that never answered nobody knows whether it has any.
     known = machine.meters is not None or machine.live or machine.runs_root
     silent = f"{name} has not answered for {since}: {why}"
-    if why.startswith(f"{name} says: "):  # the machine and its mission-tui are there, and have a reason
-        silent = f"{name} has shown no runs for {since} and {why.removeprefix(f'{name} ')}"
+    if machine.refused:  # the machine and its mission-tui are there, and have a reason
+        silent = f"{name} has shown no runs for {since} and says: {why}"
     return f"▲ {silent}{'; its runs go on' if known else ''}"
 
 
