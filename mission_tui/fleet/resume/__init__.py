@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mission_tui.fleet.resume.judge import apply_choices, judge_resume
-    from mission_tui.fleet.resume.remedies import ResumeFacts
+    from mission_tui.fleet.resume.sides import ResumeFacts
 
 __all__ = ["ResumeFacts", "apply_choices", "judge_resume"]
 
-_AT = {"ResumeFacts": "remedies", "apply_choices": "judge", "judge_resume": "judge"}
+_AT = {"ResumeFacts": "sides", "apply_choices": "judge", "judge_resume": "judge"}
 
 
 def __getattr__(name: str) -> object:

@@ -21,12 +21,7 @@ from mission_tui.fleet.resume import rulings
 from mission_tui.fleet.resume.remedies import (
     BRANCH,
     RESET_ADAM,
-    ResumeFacts,
     ResumeTarget,
-    Rule,
-    Ruling,
-    Sides,
-    always,
     apply_remedy,
     chosen_remedies,
     nearest_value,
@@ -34,6 +29,7 @@ from mission_tui.fleet.resume.remedies import (
     restore_field,
 )
 from mission_tui.fleet.resume.sb3_rulings import RULES_OF_OTHERS, begins_empty
+from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.algorithm import algorithm_name, learning_table, towers
 from mission_tui.fleet.specs.consistency import LARGEST_ROLLOUT, violations

@@ -12,7 +12,7 @@ import math
 from msgspec.structs import replace
 
 from mission_tui.fleet.resume import remedies, sb3_rulings
-from mission_tui.fleet.resume.remedies import LARGEST_QUIET_RISE, Ruling, Sides, always, factor, larger
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.resume.verdict import Remedy
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import nearby_divisors

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.fleet.resume.remedies import BRANCH, LARGEST_QUIET_RISE, Rule, Ruling, Sides, always, factor, larger
+from mission_tui.fleet.resume.remedies import BRANCH
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, Rule, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.specs.algorithm import discount_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS, gradient_steps
 from mission_tui.fleet.specs.spec import other_settings
