@@ -25,12 +25,13 @@ from mission_tui.fleet.events.findings import (
     symptoms_of,
 )
 from mission_tui.fleet.events.marginal_gain import MarginalGain
-from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped
+from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped, outcome_word
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.events.trials import TrialBranch, TrialPlan, TrialVerdict
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.strips.strip import StandState, StateInterval
+from mission_tui.fleet.text import clean
 from mission_tui.fleet.windows import Window
 
 YOUNG_S = 10.0
@@ -72,6 +73,18 @@ class TrialState(Struct):
 
 
 MOST_MOMENTS = 12
+NOTE_CHARS = 400
+
+_OfAttempt = (
+    journal.Asked
+    | journal.SettingsAsked
+    | journal.RunPaused
+    | journal.RunResumed
+    | journal.RunFrozen
+    | journal.RunThawed
+    | journal.ClockStepped
+    | journal.DutyFailureSeen
+)
 
 
 class JournalState(Struct):
@@ -154,6 +167,92 @@ class JournalState(Struct):
     trials: dict[int, TrialState] = field(default_factory=dict)
     branch_of: TrialBranch | None = None
     probe: bool = False
+
+    def apply(self, event: journal.FleetEvent) -> None:
+        """Take in the next event. What one says of an attempt that is not the newest changes nothing."""
+        match event:
+            case journal.RunCreated():
+                self.name, self.preset, self.created_t = clean(event.name), clean(event.preset), event.t
+                self.group = clean(event.group) if event.group else None
+                self.branched, self.after, self.branch_of = event.origin, event.after, event.trial
+                self.probe = event.probe
+            case journal.PriorityAsked():
+                self.priority = event.priority
+            case journal.RunRenamed():
+                self.name = clean(event.name)
+            case journal.RunNoted():
+                self.note = clean(event.text, NOTE_CHARS)
+            case journal.RunLabelled():
+                self.labels = (self.labels | {clean(label) for label in event.added}) - set(event.removed)
+            case journal.AttemptStarting():
+                if event.attempt > 1:
+                    self.moments.append((event.t, "restarted" if event.restart or event.reboots else "resumed"))
+                self.begin(event)
+            case (
+                journal.Asked()
+                | journal.SettingsAsked()
+                | journal.RunPaused()
+                | journal.RunResumed()
+                | journal.RunFrozen()
+                | journal.RunThawed()
+                | journal.ClockStepped()
+                | journal.DutyFailureSeen()
+            ):
+                if event.attempt == self.attempt:
+                    self._apply_to_attempt(event)
+            case journal.AttemptEnded():
+                if (word := outcome_word(event.outcome)) != "finished":
+                    self.moments.append((event.over_t, word))
+                self.end(event)
+            case journal.RestartDue():
+                self.restart = event
+            case journal.RunParked():
+                self.restart, self.gave_up = None, event.why
+            case journal.FindingChanged():
+                self.find(event.finding)
+            case journal.FindingMarked():
+                self.mark(event)
+            case journal.HealthActed():
+                self.act(event)
+            case journal.CoRunningChanged():
+                self.others = event.others
+                self.declare(event)
+            case journal.GainMeasured():
+                self.add_gain(event.payoff)
+            case journal.DutyDoneSeen():
+                self.duties.pop(event.duty, None)
+            case journal.KeeperLost():
+                self.flags.add("keeperless")
+            case journal.FileDamaged():
+                self.flags.add("damaged")
+            case journal.GoalReached():
+                self.goal = event
+            case journal.TrialBegun() | journal.TrialJudged() | journal.TrialClosed():
+                self.try_out(event)
+
+    def _apply_to_attempt(self, event: _OfAttempt) -> None:
+        """What was asked of the newest attempt, when it was held, and what went wrong beside its training."""
+        match event:
+            case journal.Asked():
+                self.ask(event)
+            case journal.SettingsAsked():
+                self.sets.append(event)
+                self.total_timesteps = event.total_timesteps or self.total_timesteps
+            case journal.RunPaused() | journal.RunResumed():
+                self.paused = isinstance(event, journal.RunPaused)
+                if self.paused:
+                    self.moments.append((event.t, "paused"))
+                self.asked.discard("pause")
+                self.declare(event)
+            case journal.RunFrozen() | journal.RunThawed():
+                self.frozen = event if isinstance(event, journal.RunFrozen) else None
+                if self.frozen is not None:
+                    self.moments.append((event.t, "frozen"))
+                self.declare(event)
+            case journal.ClockStepped():
+                self.step_clock(event)
+            case journal.DutyFailureSeen():
+                self.fail(event)
 
     def finding_state(self, finding: Finding) -> FindingState:
         """What `finding` is with its marks. An acknowledged one that has become worse since is open again."""

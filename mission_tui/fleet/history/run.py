@@ -15,7 +15,7 @@ from msgspec import Struct, field, json, structs
 from mission_tui.fleet.events import journal as events
 from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events import processes
-from mission_tui.fleet.events.outcome import Lost, Phase, RunState, outcome_word
+from mission_tui.fleet.events.outcome import Lost, Phase, RunState
 from mission_tui.fleet.events.provenance import Origin, SettingChange, diff_of
 from mission_tui.fleet.history.journal_state import JournalState, StateIntervals
 from mission_tui.fleet.history.metrics_state import POINTS, MetricsState
@@ -23,8 +23,6 @@ from mission_tui.fleet.specs.flat_settings import learned_with
 from mission_tui.fleet.specs.quantity import Goal, parse_goal
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
-
-NOTE_CHARS = 400
 
 Fact = events.FleetEvent | facts.MetricRecord | processes.Observation
 MOST_DIFF_LINES = 16
@@ -184,88 +182,18 @@ class RunHistory:
         return self.metrics.trim(rows, self.goal, (t for t, _ in self.journal.moments))
 
     def _apply_event(self, event: events.FleetEvent) -> None:
-        journal = self.journal
+        """The journal takes it in; here is what an event says of the processes that are seen."""
+        journal, observed = self.journal, self.observed
         match event:
-            case events.RunCreated():
-                journal.name, journal.preset, journal.created_t = clean(event.name), clean(event.preset), event.t
-                journal.group = clean(event.group) if event.group else None
-                journal.branched, journal.after, journal.branch_of = event.origin, event.after, event.trial
-                journal.probe = event.probe
             case events.AttemptStarting():
                 journal.resumed = _resumed(self.id, journal, event)
-                if event.attempt > 1:
-                    by_itself = event.restart or event.reboots
-                    journal.moments.append((event.t, "restarted" if by_itself else "resumed"))
-                journal.begin(event)
                 self.observed = ObservedState()
-            case events.Asked():
-                if event.attempt == journal.attempt:
-                    journal.ask(event)
-            case events.SettingsAsked():
-                if event.attempt == journal.attempt:
-                    journal.sets.append(event)
-                    journal.total_timesteps = event.total_timesteps or journal.total_timesteps
-            case events.PriorityAsked():
-                journal.priority = event.priority
-            case events.RunRenamed():
-                journal.name = clean(event.name)
-            case events.RunNoted():
-                journal.note = clean(event.text, NOTE_CHARS)
-            case events.RunLabelled():
-                journal.labels = (journal.labels | {clean(label) for label in event.added}) - set(event.removed)
-            case events.RunPaused() | events.RunResumed():
-                if event.attempt == journal.attempt:
-                    journal.paused = isinstance(event, events.RunPaused)
-                    if journal.paused:
-                        journal.moments.append((event.t, "paused"))
-                    journal.asked.discard("pause")
-                    journal.declare(event)
-            case events.RunFrozen() | events.RunThawed():
-                if event.attempt == journal.attempt:
-                    journal.frozen = event if isinstance(event, events.RunFrozen) else None
-                    if isinstance(event, events.RunThawed) and self.observed.phase_t is not None:
-                        self.observed.phase_t = max(self.observed.phase_t, event.t)
-                    if isinstance(event, events.RunFrozen):
-                        journal.moments.append((event.t, "frozen"))
-                    journal.declare(event)
-            case events.ClockStepped():
-                if event.attempt == journal.attempt:
-                    journal.step_clock(event)
-            case events.KeeperLost():
-                journal.flags.add("keeperless")
+            case events.RunThawed():
+                if event.attempt == journal.attempt and observed.phase_t is not None:
+                    observed.phase_t = max(observed.phase_t, event.t)
             case events.AttemptEnded():
-                journal.end(event)
-                if (word := outcome_word(event.outcome)) != "finished":
-                    journal.moments.append((event.over_t, word))
-                self.observed = ObservedState(
-                    flags=self.observed.flags - {"slow-start", "silent"}, node=self.observed.node
-                )
-            case events.RestartDue():
-                journal.restart = event
-            case events.RunParked():
-                journal.restart, journal.gave_up = None, event.why
-            case events.FindingChanged():
-                journal.find(event.finding)
-            case events.FindingMarked():
-                journal.mark(event)
-            case events.HealthActed():
-                journal.act(event)
-            case events.CoRunningChanged():
-                journal.others = event.others
-                journal.declare(event)
-            case events.GainMeasured():
-                journal.add_gain(event.payoff)
-            case events.DutyFailureSeen():
-                if event.attempt == journal.attempt:
-                    journal.fail(event)
-            case events.DutyDoneSeen():
-                journal.duties.pop(event.duty, None)
-            case events.FileDamaged():
-                journal.flags.add("damaged")
-            case events.GoalReached():
-                journal.goal = event
-            case events.TrialBegun() | events.TrialJudged() | events.TrialClosed():
-                journal.try_out(event)
+                self.observed = ObservedState(flags=observed.flags - {"slow-start", "silent"}, node=observed.node)
+        journal.apply(event)
 
     def _apply_observation(self, observation: processes.Observation) -> bool:
         if isinstance(observation, processes.ForeignSeen):

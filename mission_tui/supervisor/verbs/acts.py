@@ -20,8 +20,7 @@ from msgspec import structs
 from mission_tui.errors import UsageError, nearest
 from mission_tui.fleet.events.findings import GRAVITY
 from mission_tui.fleet.events.journal import FindingMarked, RunLabelled, RunNoted, RunRenamed
-from mission_tui.fleet.history.journal_state import JournalState
-from mission_tui.fleet.history.run import NOTE_CHARS
+from mission_tui.fleet.history.journal_state import NOTE_CHARS, JournalState
 from mission_tui.fleet.launch_plan import LABEL, LONGEST_LABEL
 from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.fleet.text import clean
