@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mission_tui.fleet.text import clean_lines
+
+if TYPE_CHECKING:
+    from mission_tui.cli.terminal_output import Table
 
 _VOID = frozenset({"meta", "img", "br", "hr"})
 _LINKS = {"href": ("#",), "src": ("data:image/", "data:video/mp4;")}
@@ -62,6 +65,49 @@ def join(*children: Child) -> Html:
         elif child is not None:
             parts.append(join(*child))
     return Html("".join(parts))
+
+
+def section(id_: str, title: str, *children: Html | None) -> Html:
+    """A part of the page that the head links to."""
+    return tag("section", tag("h2", title), children, id=id_)
+
+
+def part(level: int, title: str, *children: Html | Sequence[Html] | None) -> Html:
+    """A part of what is said of one run."""
+    return tag("section", tag(f"h{level}", title), children, class_="part")
+
+
+def folded(title: str, inside: Html) -> Html:
+    """What few want to read; on paper it is open."""
+    return tag("details", tag("summary", title), inside)
+
+
+def definitions(rows: Iterator[tuple[str, str | Html]] | Sequence[tuple[str, str | Html]]) -> Html:
+    """Names and what they are."""
+    return tag("dl", (tag("div", tag("dt", name), tag("dd", said)) for name, said in rows))
+
+
+def table_of(table: Table, caption: str) -> Html:
+    """A table of the command line with the same cells."""
+    numeric = [at for at, column in enumerate(table.columns) if column in table.numbers]
+    return rows_of(table.columns, table.rows, caption, numeric)
+
+
+def rows_of(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str, numeric: Sequence[int] | range = ()
+) -> Html:
+    """A table that scrolls by itself where it is wider than the page."""
+
+    def cell(name: str, at: int, text: str, **more: str) -> Html:
+        return tag(name, text, class_="number" if at in numeric else None, **more)
+
+    head = tag("tr", (cell("th", at, text, scope="col") for at, text in enumerate(heads)))
+    body = (
+        tag("tr", (cell("th", 0, row[0], scope="row"), *(cell("td", at, text) for at, text in enumerate(row[1:], 1))))
+        for row in rows
+    )
+    table = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
+    return tag("div", table, class_="wide", tabindex="0", role="region", aria_label=caption)
 
 
 def data_block(id_: str, value: Any) -> Html:

@@ -71,7 +71,8 @@ def report_command(
     evaluations, journal and provenance, a film of the best run's policy at play where that is made quickly, and loads
     nothing from anywhere. A group's name stands for its runs.
     """
-    from mission_tui.cli.html.report_file import check_target, film_of, read_report, write_report
+    from mission_tui.cli.html.report_data import read_report
+    from mission_tui.cli.html.report_file import check_target, film_of, write_report
     from mission_tui.records.preset_files import resolved_preset
     from mission_tui.records.runs.comparison_sides import naming_left_out
 
