@@ -124,9 +124,19 @@ class Clock:
             return
         if self._beats % GROUND_TICKS == 0:
             self._check_root()
-        attempt, attended = self._core.duties.attempt, self._dispatcher.attended
-        attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
+        self._core.duties.attempt("steps of the clock", lambda: self._core.clock_steps.poll(self._core), None)
         self._ask_engines()
+        await self._check_runs()
+        self._keep_duties()
+        for listener in self._listeners:
+            await self._restore(listener)
+        if self._core.live or self._core.store.live_ids() or self._dispatcher.attached:
+            self._busy_at = time.monotonic()
+        elif time.monotonic() - self._busy_at > self._limits.idle_s:
+            self._core.request_exit(f"no run and no client for {self._limits.idle_s:g} s")
+
+    async def _check_runs(self) -> None:
+        """Each live run, those that are followed over their directory by turns."""
         stride = 1 + sum(run.by_mailbox for run in self._core.live.values()) // MOST_MAILBOXES
         turns = LoopBreaks()
         for place, run in enumerate(list(self._core.live.values())):
@@ -139,6 +149,10 @@ class Clock:
                 self._check_run(run)
             except Exception as error:  # noqa: BLE001 - whatever lies in its directory costs the others nothing
                 self._note_failed(run, error)
+
+    def _keep_duties(self) -> None:
+        """What is due for the whole fleet. One that fails is shown as failed, and keeps no other from its turn."""
+        attempt, attended = self._core.duties.attempt, self._dispatcher.attended
         if self._beats % USAGE_TICKS == 0:
             attempt("usage meters", lambda: self._usage.sample(time.monotonic(), attended=attended), None)
         if self._beats % THREADS_TICKS == 0:
@@ -169,12 +183,6 @@ class Clock:
             others = self._core.machine.other_supervisors
             attempt("ledger", lambda: others.poll(self._claims, busy=bool(self._core.live)), None)
         attempt("surroundings", lambda: self._other_roots.poll(attended=attended), None)
-        for listener in self._listeners:
-            await self._restore(listener)
-        if self._core.live or self._core.store.live_ids() or self._dispatcher.attached:
-            self._busy_at = time.monotonic()
-        elif time.monotonic() - self._busy_at > self._limits.idle_s:
-            self._core.request_exit(f"no run and no client for {self._limits.idle_s:g} s")
 
     async def _restore(self, listener: Listener) -> None:
         """Listen again where a socket is gone, as soon as what may stand in its place is gone as well."""

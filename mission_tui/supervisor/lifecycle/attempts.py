@@ -104,6 +104,7 @@ def begin(
         return
     try:
         order = core.variables.completed(run, order) if waited else order
+        order, placement = with_placement(core, run, as_set(core, run, order))
     except LackingVariablesError as error:
         if run.attempt == 0:
             _wait_for_variables(core, run, order)
@@ -111,11 +112,6 @@ def begin(
         else:
             abandon(core, run, Failed(kind="start", cause=f"lacks {error}", checkpoint=checkpoint))
         return
-    except MissionError as error:
-        abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
-        return
-    try:
-        order, placement = with_placement(core, run, as_set(core, run, order))
     except MissionError as error:
         abandon(core, run, Failed(kind="start", cause=str(error), checkpoint=checkpoint))
         return

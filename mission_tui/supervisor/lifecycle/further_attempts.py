@@ -187,23 +187,7 @@ async def plan_attempt(
     was = _made_under(run, checkpoint, newest)
     caller = caller_for(core, run_id, request)
     now = absolute_paths(draft_change(newest, assignments), request.cwd or caller.cwd) if assignments else newest
-    spaces_was, spaces_now = await _spaces(was, now, caller)
-    outcome = known.journal.outcome
-    facts = ResumeFacts(
-        timesteps=checkpoint.timesteps,
-        # A callback may have ended it before its budget was used up.
-        finished=isinstance(outcome, Finished)
-        and outcome.checkpoint == checkpoint.name
-        and checkpoint.timesteps >= (was.run.total_timesteps or 0),
-        obs_space_was=spaces_was.obs if spaces_was else None,
-        obs_space_now=spaces_now.obs if spaces_now else None,
-        act_space_was=spaces_was.act if spaces_was else None,
-        act_space_now=spaces_now.act if spaces_now else None,
-        steps_per_s=_speed(core, run_id),
-        grad_clipped_share=clipped_share(core, run_id),
-        collapsed=_collapsed(core, run_id, checkpoint),
-        replay_kept=checkpoint.extra.get("replay"),
-    )
+    facts = await _facts(core, run_id, checkpoint, was, now, caller)
     terms, agreed = AS_IT_WAS, False
     if isinstance(request, Resume) and (request.remedies or request.overrides):
         target = apply_choices(was, now, facts, request.remedies, request.overrides)
@@ -232,6 +216,26 @@ async def plan_attempt(
         terms=terms,
         agreed=agreed and not lost,
         damaged=damaged,
+    )
+
+
+async def _facts(core: Core, run_id: str, checkpoint: Manifest, was: Spec, now: Spec, caller: Caller) -> ResumeFacts:
+    spaces_was, spaces_now = await _spaces(was, now, caller)
+    outcome = core.store.run(run_id).journal.outcome
+    return ResumeFacts(
+        timesteps=checkpoint.timesteps,
+        # A callback may have ended it before its budget was used up.
+        finished=isinstance(outcome, Finished)
+        and outcome.checkpoint == checkpoint.name
+        and checkpoint.timesteps >= (was.run.total_timesteps or 0),
+        obs_space_was=spaces_was.obs if spaces_was else None,
+        obs_space_now=spaces_now.obs if spaces_now else None,
+        act_space_was=spaces_was.act if spaces_was else None,
+        act_space_now=spaces_now.act if spaces_now else None,
+        steps_per_s=_speed(core, run_id),
+        grad_clipped_share=clipped_share(core, run_id),
+        collapsed=_collapsed(core, run_id, checkpoint),
+        replay_kept=checkpoint.extra.get("replay"),
     )
 
 

@@ -105,6 +105,32 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
     run_dir = RunDir(parsed.run_dir.resolve())
     folder = run_dir.checkpoints / parsed.checkpoint
     loaded, trained, rules = subject(run_dir, parsed.checkpoint)
+    figures, by_seed = _figures(parsed, loaded, trained, rules, say)
+    result = {
+        "run": run_dir.id,
+        "checkpoint": loaded.manifest.name,
+        **figures,
+        "deterministic": not parsed.stochastic,
+        "seed": parsed.seed,
+        "by_seed": by_seed,
+        "policy": parsed.policy,
+        "seconds": time.monotonic() - begun_s,
+        "checkpoint_sha256": hashlib.sha256(read_plain(folder / "manifest.json", LINE_BYTES)).hexdigest(),
+        "t": time.time(),
+    }
+    if parsed.serve:
+        spent_s = sum(os.times()[:4])  # of this process, and of children that it has waited for
+        result["cpu_s"], parsed.cpu_before_s = spent_s - parsed.cpu_before_s, spent_s
+        result |= {} if parsed.request.put_off_from is None else {"put_off_from": parsed.request.put_off_from}
+    document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
+    write_atomic_group(parsed.out.parent, {parsed.out.name: document})
+    say({"result": result})
+
+
+def _figures(
+    parsed: argparse.Namespace, loaded: Loaded, trained: Spec, rules: Path, say: Say
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the episodes came to: over all of them, and seed by seed."""
     if parsed.reel:
         # As a player has it (`watch`): what is said of an episode is seen when its seed is played there.
         spec = structs.replace(trained, env=structs.replace(trained.env, vec="inline", n_envs=1, n_workers=None))
@@ -132,25 +158,7 @@ def _evaluate(parsed: argparse.Namespace, say: Say) -> None:
             by_seed = [{"seed": seed, "mean": mean_of(each)} for seed, each in zip(seeds, played, strict=True)]
     finally:
         vec.close()
-    result = {
-        "run": run_dir.id,
-        "checkpoint": loaded.manifest.name,
-        **figures,
-        "deterministic": not parsed.stochastic,
-        "seed": parsed.seed,
-        "by_seed": by_seed,
-        "policy": parsed.policy,
-        "seconds": time.monotonic() - begun_s,
-        "checkpoint_sha256": hashlib.sha256(read_plain(folder / "manifest.json", LINE_BYTES)).hexdigest(),
-        "t": time.time(),
-    }
-    if parsed.serve:
-        spent_s = sum(os.times()[:4])  # of this process, and of children that it has waited for
-        result["cpu_s"], parsed.cpu_before_s = spent_s - parsed.cpu_before_s, spent_s
-        result |= {} if parsed.request.put_off_from is None else {"put_off_from": parsed.request.put_off_from}
-    document = msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n"
-    write_atomic_group(parsed.out.parent, {parsed.out.name: document})
-    say({"result": result})
+    return figures, by_seed
 
 
 def reel_of(played: Mapping[int, PlayedEpisodes]) -> dict[str, dict[str, Any]]:

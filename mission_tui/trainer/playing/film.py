@@ -176,7 +176,7 @@ def _colours(style: Any) -> Pair:
     return (paper, ink) if style.reverse else (ink, paper)
 
 
-class Sheet:
+class FrameLayout:
     """How many pictures stand side by side, and how large each may be: `most_px` wide and high."""
 
     def __init__(self, lettering: Lettering, title: str, many: int) -> None:
@@ -340,7 +340,7 @@ def _film(parsed: argparse.Namespace, say: Say) -> None:
     run_dir = RunDir(parsed.run_dir.resolve())
     names = parsed.checkpoints.split(",")
     lettering = Lettering()
-    sheet = Sheet(lettering, parsed.title or run_dir.id, len(names))
+    sheet = FrameLayout(lettering, parsed.title or run_dir.id, len(names))
     progress = _Progress(say)
     with ExitStack() as stack:
         scenes = []
@@ -432,7 +432,7 @@ class _Film:
     def __init__(
         self,
         scenes: Sequence[_Scene],
-        sheet: Sheet,
+        sheet: FrameLayout,
         seeds: Sequence[int],
         fps: int | None,
         progress: _Progress,

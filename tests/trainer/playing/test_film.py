@@ -13,7 +13,7 @@ import pytest
 from mission_tui.errors import PresetError
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing import film
-from mission_tui.trainer.playing.film import Caption, Lettering, Sheet, check_packages
+from mission_tui.trainer.playing.film import Caption, FrameLayout, Lettering, check_packages
 from tests.trainer.harness import PROBES
 from tests.trainer.playing.test_evaluate import BRIEF, evaluated, trained
 
@@ -56,7 +56,7 @@ def test_characters_are_drawn_where_they_stand() -> None:
 @pytest.mark.parametrize("many", [1, 2, 5, 12])
 def test_every_frame_is_as_large_as_the_first(many: int) -> None:
     """Pictures of any size fit into a film of one even size, which is wide enough for four side by side."""
-    sheet = Sheet(Lettering(), "a run with a name that is too long for any film " * 9, many)
+    sheet = FrameLayout(Lettering(), "a run with a name that is too long for any film " * 9, many)
     pictures = [np.full((30 + 400 * at, 40, 3), 200, dtype=np.uint8) for at in range(many)]
     first = sheet.compose(pictures, [Caption("above", "below")] * many)
     other = sheet.compose([np.full((900, 900, 3), 90, dtype=np.uint8)] * many, [Caption("above", "x" * 500)] * many)
