@@ -27,14 +27,17 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
     """Keep the attempt named on the command line; the exit code is 0, 75 if it may not start now, or is to go on in
     another job, 1 if it cannot.
 
-    A third word is there where an engine started this process: beginnings of the names of variables that it set for
+    A word that begins with `--sealed=` says which order is meant: one that says anything else is not carried out.
+
+    A further one is there where an engine started this process: beginnings of the names of variables that it set for
     its job, between commas, which the trainer is given too. Then the attempt's file `signal` is as good as a signal.
 
     `start` is how its trainer is started.
     """
     run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
     folder = run_dir / "attempts" / str(attempt)
-    passed = sys.argv[3] if len(sys.argv) > 3 else None
+    digest = next((word.removeprefix(child.SEALED) for word in sys.argv[3:] if word.startswith(child.SEALED)), "")
+    passed = next((word for word in sys.argv[3:] if not word.startswith(child.SEALED)), None)
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
     if (folder / "identity.json").exists() or (folder / "exit.json").exists():
         return EX_RESUMABLE
@@ -47,7 +50,7 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
         os.setsid()
     try:
         become_subreaper()
-        order = child.read_order(folder / "launch.json", run_dir)
+        order = child.read_order(folder / "launch.json", run_dir, digest)
         fence = Fence(run_dir, attempt, order.nonce)
         if (newer := fence.overtaken_by()) is not None:
             raise child.OvertakenError(describe_overtaken(attempt, newer))

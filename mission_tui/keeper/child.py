@@ -24,9 +24,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from mission_tui.errors import EX_RESUMABLE, MissionError
+from mission_tui.paths import sha256
 from mission_tui.plain_files import Inode, inode_of, read_plain, same_inode
 
 ORDER_BYTES = 16 << 20
+SEALED = "--sealed="
+"""How the word begins that says the SHA-256 of the order's document, as whoever checked its seal has read it. Between
+that and this process somebody who may rename a folder above can have put another runs root in the place of ours.
+"""
+SPECS_VARIABLE = "MISSION_TUI_SPECS"
 LEASE_VARIABLE = "MISSION_TUI_LEASE_FD"
 HERE = ("MISSION_TUI_RUN_DIR", "MISSION_TUI_REPORT")
 """Variables that name the run directory, or a file in it."""
@@ -67,12 +73,20 @@ class Order(NamedTuple):
     limits: Mapping[str, Any]
 
 
-def read_order(path: Path, run_dir: Path) -> Order:
+def read_order(path: Path, run_dir: Path, digest: str = "") -> Order:
     """The order in `path`, with the values of withheld variables that standard input holds, and with `run_dir` (which
-    is absolute) where it means the run directory. Raises `StartError`, for an order of another directory too.
+    is absolute) where it means the run directory. Raises `StartError`, for an order of another directory too, and for
+    one whose SHA-256 is not `digest`, where that is known.
+
+    With it the trainer is told the SHA-256 of the specs that the order is of.
     """
     try:
-        table = json.loads(read_plain(path, ORDER_BYTES))
+        raw = read_plain(path, ORDER_BYTES)
+        if digest and sha256(raw).hexdigest() != digest:
+            raise StartError(f"{path} is not the order that was given: nothing of it is started; launch the run again")
+        table = json.loads(raw)
+        if digest:
+            table["env"][SPECS_VARIABLE] = json.dumps((table.get("seal") or {}).get("files") or {})
         _fill_in_run_dir(table, run_dir)
         if table.get("withheld"):
             table["env"] |= _secrets_on_stdin(path.with_name("pad"))

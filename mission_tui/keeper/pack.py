@@ -1,8 +1,9 @@
 """`python -m mission_tui.keeper.pack FOLDER BEGINNINGS`: one job of an engine that carries several runs.
 
-`pack.json` in FOLDER names them. Each has a keeper of its own, which obeys the file `signal` of its attempt, so that
-one run is stopped or killed without the others. What the engine tells the job is told to all keepers. A keeper that is
-killed leaves no trainer behind, and no run without a word about its end. Standard library only.
+`pack.json` in FOLDER names them; a further word for each says which order is meant, as a keeper is told. Each has a
+keeper of its own, which obeys the file `signal` of its attempt, so that one run is stopped or killed without the
+others. What the engine tells the job is told to all keepers. A keeper that is killed leaves no trainer behind, and no
+run without a word about its end. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mission_tui.errors import EX_RESUMABLE
+from mission_tui.keeper.child import SEALED
 from mission_tui.keeper.files import exit_record, signal_in, write_with_retries
 from mission_tui.keeper.ladder import TICK_S, block_signals, next_signal
 from mission_tui.keeper.proc import become_subreaper, descendants, send
@@ -114,7 +116,8 @@ class Member:
 
 def main() -> int:
     """Carry the runs until the last of them has ended; 75 if one is to go on in another job."""
-    folder, words = Path(sys.argv[1]), sys.argv[2:]
+    folder, words = Path(sys.argv[1]), [word for word in sys.argv[2:] if not word.startswith(SEALED)]
+    sealed = [word for word in sys.argv[2:] if word.startswith(SEALED)]
     call_process("pack", folder.name, str(folder), brief="pack")
     named = json.loads(read_plain(folder / "pack.json", PACK_BYTES))["attempts"]
     block_signals()
@@ -123,7 +126,8 @@ def main() -> int:
     members = []
     for place, (entry, secret) in enumerate(zip(named, secrets, strict=True)):
         try:
-            members.append(Member(Path(entry["run_dir"]), int(entry["attempt"]), words, _environ(place), secret))
+            more = [*sealed[place : place + 1], *words]
+            members.append(Member(Path(entry["run_dir"]), int(entry["attempt"]), more, _environ(place), secret))
         except OSError as error:
             # A run that was removed while the job waited is nobody's reason to end the others.
             sys.stderr.write(f"mission-tui: {entry['run_dir']} is not kept: {error}\n")

@@ -3,7 +3,7 @@ for.
 
 Each message on the socket DESCRIPTOR asks for one fork, and comes with a pipe and the fork's standard streams. The
 answer is `{"pid": ...}`; the fork does nothing until a byte comes through the pipe, and ends if it is closed without.
-`{"run_dir": ..., "attempt": ...}` is a keeper, with its standard input. `{"argv": ..., "cwd": ..., "environ": ...,
+`{"keeper": [...]}` is a keeper with these words, and its standard input. `{"argv": ..., "cwd": ..., "environ": ...,
 "umask": ...}` is a short process with all three streams; how it ended is said with `{"exit": PID, "code": ...}`.
 
 It ends when the supervisor does, when nobody asked for so long, when memory is short, and when a file that it has
@@ -67,7 +67,7 @@ def main() -> int:
     try:
         if "argv" in asked:
             return _be_short_process(asked)
-        sys.argv[:] = ["mission_tui.keeper", asked["run_dir"], str(asked["attempt"])]
+        sys.argv[:] = ["mission_tui.keeper", *asked["keeper"]]
         _leave(keeper.main(fork_trainer))
     except ForkedTrainer as forked:
         trainer = forked

@@ -13,7 +13,7 @@ from mission_tui import report
 from mission_tui.errors import EX_USAGE, MissionError
 from mission_tui.fleet.search.plan import plan_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.search.driver import Driver, StopAskedError, say
 from mission_tui.search.study import check_installed
 
@@ -31,7 +31,7 @@ def main() -> int:
         os.environ.pop(f"MISSION_TUI_{name}", None)
     try:
         check_installed()
-        spec = read_attempt_spec(run, attempt)
+        spec = read_sealed_spec(run, attempt, os.environ)
         plan, group = plan_of(spec, str(run.spec))
         Driver(run, plan, group, plan.parameters).work()
     except StopAskedError:

@@ -22,7 +22,7 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
+from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.trainer.building.arguments import learner_arguments, ppo_arguments
 from mission_tui.trainer.building.model import build_learner
 from mission_tui.trainer.named_parts import check_contrib
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _export(run_dir: RunDir, checkpoint: str, file: Path, say: Say) -> None:
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
-    spec = read_attempt_spec(run_dir, loaded.manifest.attempt)
+    spec = read_sealed_spec(run_dir, loaded.manifest.attempt, os.environ)
     vec = _vec(spec, run_dir, loaded.boundary)
     try:
         model = _stock_model(spec, vec, loaded.boundary)

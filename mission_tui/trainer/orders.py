@@ -36,7 +36,7 @@ from mission_tui.plain_files import open_fresh
 from mission_tui.records.files.atomic import write_all
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.layout import AttemptDir, RunDir
-from mission_tui.records.runs.spec_file import attempt_spec_file, read_spec, read_terms
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_sealed_spec, read_terms
 from mission_tui.trainer.record import CheckpointReason
 
 ORDERS_S = 1.0
@@ -293,7 +293,7 @@ class Attempt:
 
     def read_spec(self) -> Spec:
         """The attempt's spec. Raises `DamagedError` and `PresetError`."""
-        return read_spec(self.spec_file)
+        return read_sealed_spec(self.run_dir, self.number, os.environ)
 
     def read_terms(self) -> Terms:
         """The terms on which it goes on. Raises `DamagedError`."""

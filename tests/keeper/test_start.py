@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,15 @@ def test_the_keeper_stays_small(kept: KeptRun) -> None:
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, cwd=CHECKOUT, check=True)
     foreign = {"msgspec", "asyncio", "subprocess", "dataclasses", "numpy", "torch", "psutil", "mission_tui.records"}
     assert not foreign & set(done.stdout.split())
+
+
+def test_only_the_order_that_was_given_is_carried_out(kept: KeptRun) -> None:
+    """A document that was put in its place starts nothing; of the right one the trainer is told what its specs are."""
+    folder = kept.order(script='Path("told").write_text(os.environ["MISSION_TUI_SPECS"])', nonce="another")
+    right = sha256(folder.launch.read_bytes()).hexdigest()
+    kept.keep(1, f"--sealed={'0' * 64}")
+    assert "is not the order that was given" in (kept.ended(code=1).start_error or "")
+    folder.exit.unlink()
+    kept.keep(1, f"--sealed={right}")
+    assert kept.ended().code == 0
+    assert json.loads((kept.run.path / "told").read_text()) == {}

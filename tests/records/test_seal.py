@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
-from mission_tui.errors import UsageError
+from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.paths import seal_keys
 from mission_tui.records.runs import seal
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.spec_file import SPECS, read_sealed_spec, write_spec
 
 RUN = "20260101-000000-cart-0001"
 
@@ -161,3 +163,21 @@ def test_folders_for_the_secret_are_closed_to_others_whatever_the_umask(tmp_path
     for folder in (tmp_path / "a", tmp_path / "a" / "state", tmp_path / "a" / "state" / "mission-tui"):
         assert folder.stat().st_mode & 0o777 == 0o700
     assert [path.name for path in (tmp_path / "a" / "state" / "mission-tui").iterdir()] == ["seal.key"]
+
+
+def test_a_process_trains_by_the_spec_that_was_sealed(seals: Seals, run: RunDir) -> None:
+    """Who is told the digests of its specs reads no other one, nor one that was put beside it; untold it reads any."""
+    environ = {SPECS: json.dumps(seals.sealed_specs(run))}
+    assert read_sealed_spec(run, 1, environ).preset == "cart"
+    for path in (run.attempt(1).spec, run.spec):
+        write_spec(path, Spec(preset="theirs", env=EnvSpec(id="CartPole-v1")))
+        with pytest.raises(DamagedError, match="is not the spec that was sealed"):
+            read_sealed_spec(run, 1, environ)
+        assert read_sealed_spec(run, 1, {}).preset == "theirs"
+        run.attempt(1).spec.unlink(missing_ok=True)
+
+
+def test_a_checked_seal_says_which_document_it_was(seals: Seals, run: RunDir) -> None:
+    """Its digest is that of the file, and none where the run is foreign."""
+    assert seals.check(run, 1).digest == sha256(run.attempt(1).launch.read_bytes()).hexdigest()
+    assert Seals(None).check(run, 1).digest == ""

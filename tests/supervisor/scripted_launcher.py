@@ -28,6 +28,7 @@ class EngineJob:
     order: LaunchOrder
     sighting: Sighting = NOTHING_SEEN
     asked: list[Literal["stop", "kill"]] = field(default_factory=list)
+    digest: str = ""
 
     def queue(self, why: str) -> None:
         """It waits in the engine's queue."""
@@ -91,11 +92,11 @@ class ScriptedLauncher:
         """An engine is as quick without, and counts how often it was asked."""
         self.engine.prepared += 1
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
         if self.engine.down:
             raise MissionError("the engine takes no jobs")
         number = str(4711 + len(self.engine.jobs))
-        self.engine.jobs[number] = EngineJob(run, order)
+        self.engine.jobs[number] = EngineJob(run, order, digest=digest)
         return Handle(launcher=self.name, id=number, submitted_t=time.time())
 
     async def refresh(self, jobs: Sequence[Job]) -> None:

@@ -47,12 +47,14 @@ class Sealed(Struct, frozen=True):
     """What the seal of an attempt says: why the run is `foreign` (empty: it is ours), and which of its specs were
     `changed` since. `order` is the one that was checked; None where the run is foreign. `specs` are the files that
     were compared, by their paths below the run directory: who goes on with these goes on with what was sealed.
+    `digest` is the SHA-256 of the order's document, for who reads it again.
     """
 
     foreign: str = ""
     changed: tuple[str, ...] = ()
     order: LaunchOrder | None = None
     specs: Mapping[str, bytes] = field(default_factory=dict)
+    digest: str = ""
 
 
 class Seals:
@@ -118,7 +120,15 @@ class Seals:
         # One that is not there any more is reported by what needs it.
         specs = _specs(run, attempt)
         changed = tuple(name for name, raw in specs.items() if _digest(raw) != order.seal.files.get(name))
-        return Sealed("", changed, order, specs)
+        return Sealed("", changed, order, specs, _digest(raw))
+
+    def sealed_specs(self, run: RunDir) -> dict[str, str]:
+        """SHA-256 of every spec of the run that a seal of ours covers, by its path below the run directory."""
+        found: dict[str, str] = {}
+        for attempt in run.attempts():
+            order = self.check(run, attempt).order
+            found |= {} if order is None or order.seal is None else order.seal.files
+        return found
 
     def adopt(self, run: RunDir, telemetry: Path) -> None:
         """Seal every attempt of the run as it lies here, with `telemetry` as the socket of this runs root.

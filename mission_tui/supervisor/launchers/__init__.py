@@ -108,8 +108,12 @@ class Launcher(Protocol):
     def prepare(self) -> None:
         """Somebody looks, and may be about to launch: what makes that quicker may be done now."""
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
-        """Have the written order carried out. Raises `MissionError` when it cannot be."""
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+        """Have the written order carried out. Raises `MissionError` when it cannot be.
+
+        `digest` is the SHA-256 of its document: whoever reads that for the start carries no other one out. It goes
+        there by another way than the file system, where somebody may put another folder in the place of the runs root.
+        """
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
         """Ask the engine about all of `jobs` at once; once a beat, where `can.asks_engine`.

@@ -50,7 +50,7 @@ from mission_tui.supervisor.host.tasks import DeathError, Task, run_task
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(
     f"MISSION_TUI_{name}"
-    for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "MAILBOX", "REPORT", "SEED", "LENT")
+    for name in ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "MAILBOX", "REPORT", "SEED", "SPECS", "LENT")
 )
 """What marks the processes of a run, and what only they are told."""
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*")

@@ -165,9 +165,9 @@ T = TypeVar("T")
 
 
 class Known(Struct, Generic[J]):
-    """What is known of one attempt. `order` waits to be submitted; `wish` is what the engine was not told yet.
-    `sending`: it is on its way to the engine. `dropped`: it was to end before it had begun. `asked_at` is when it was
-    to end by which verb, `heard_at` when the engine last said how it stands.
+    """What is known of one attempt. `order` waits to be submitted, and `digest` is that of its document; `wish` is what
+    the engine was not told yet. `sending`: it is on its way to the engine. `dropped`: it was to end before it had
+    begun. `asked_at` is when it was to end by which verb, `heard_at` when the engine last said how it stands.
     """
 
     run: RunDir
@@ -185,6 +185,7 @@ class Known(Struct, Generic[J]):
     beat_at: float | None = None
     sending: bool = False
     dropped: bool = False
+    digest: str = ""
     asked_at: dict[Literal["stop", "kill"], float] = field(default_factory=dict)
     heard_at: float = float("-inf")
 
@@ -232,7 +233,7 @@ class EngineLauncher(Generic[J]):
     def prepare(self) -> None:
         """Nothing makes an engine quicker."""
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
         """Have the order handed over in the next `refresh`; its number follows."""
         self._known[run.id] = Known(run, order.attempt, order.nonce, order=order)
         self._hurry()

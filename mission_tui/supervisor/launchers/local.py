@@ -29,6 +29,7 @@ from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.process_files import hanging
 from mission_tui.supervisor.launchers import Capabilities, Job, Occupant, Reached, Sighting, Stage
 from mission_tui.supervisor.launchers.caller import recover_secrets
+from mission_tui.supervisor.launchers.order import keeper_words
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 
@@ -64,8 +65,8 @@ def _pass_secrets(secrets: Mapping[str, str]) -> int:
     return descriptor
 
 
-def _start_anew(run: RunDir, order: LaunchOrder, said: int) -> Process:
-    argv = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt)]
+def _start_anew(run: RunDir, order: LaunchOrder, said: int, digest: str) -> Process:
+    argv = [sys.executable, "-P", "-m", "mission_tui.keeper", *keeper_words(run, order, digest)]
     child = start_child(argv, lambda _code: None, cwd="/", stdin=said, detached=True)
     keeper = open_process(child.pid)
     assert keeper is not None
@@ -84,7 +85,7 @@ class Keepers:
         if self.preloaders is not None:
             self.preloaders.prepare_here()
 
-    def start(self, run: RunDir, order: LaunchOrder) -> Started:
+    def start(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Started:
         """Start the keeper of the written order; it is held. Raises `LeaseHeldError`, or `MissionError`."""
         if not self.is_free(run):
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
@@ -92,11 +93,11 @@ class Keepers:
             whispered = _pass_secrets({name: order.env[name] for name in order.withheld if name in order.env})
             try:
                 if self.preloaders is None:
-                    return Started(_start_anew(run, order, whispered))
+                    return Started(_start_anew(run, order, whispered, digest))
                 try:
-                    return Started(self.preloaders.fork(run, order, whispered), preloaded=True)
+                    return Started(self.preloaders.fork(run, order, whispered, digest), preloaded=True)
                 except NotPreloadedError as reason:
-                    return Started(_start_anew(run, order, whispered), cold=str(reason))
+                    return Started(_start_anew(run, order, whispered, digest), cold=str(reason))
             finally:
                 os.close(whispered)
         except OSError as error:
@@ -182,7 +183,7 @@ class KeeperSource(Protocol):
     """Who starts keepers and finds them; `Keepers`, or a machine that is not there."""
 
     def prepare(self) -> None: ...
-    def start(self, run: RunDir, order: LaunchOrder) -> Started: ...
+    def start(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Started: ...
     def is_free(self, run: RunDir) -> bool: ...
     def holders(self, run: RunDir, nonce: str) -> list[Holder]: ...
     def is_coming(self, run: RunDir, attempt: int) -> bool: ...
@@ -231,9 +232,9 @@ class LocalLauncher:
         self._exits = Exits()
         self._held: dict[str, _AttemptProcesses] = {}
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
         """Start the keeper of the written order and hold it. Raises `MissionError`."""
-        started = self._keepers.start(run, order)
+        started = self._keepers.start(run, order, digest)
         self._held[run.id] = _AttemptProcesses(time.monotonic() + PATIENCE_S, started.keeper)
         return Handle(
             launcher=self.name,

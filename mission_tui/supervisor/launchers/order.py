@@ -21,6 +21,8 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.caller import OURS, Caller, as_module, program, with_spec_env
 
 OUTPUT_CAP_BYTES = 64 << 20
+SEALED = "--sealed="
+"""How the word of a keeper begins that says the SHA-256 of its order's document (`keeper/child.py`)."""
 
 
 def attempt_order(
@@ -65,6 +67,11 @@ def attempt_order(
         run_dir_at=len(words) if spec.run.command is None else None,
         preload=spec.run.preload,
     )
+
+
+def keeper_words(run: RunDir, order: LaunchOrder, digest: str) -> list[str]:
+    """The words of the keeper of the written order, whose document has this SHA-256."""
+    return [str(run.path), str(order.attempt), *([f"{SEALED}{digest}"] if digest else [])]
 
 
 def trainer_environ(spec: Spec) -> dict[str, str]:

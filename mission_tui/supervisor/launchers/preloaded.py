@@ -32,7 +32,7 @@ from mission_tui.supervisor.host.children import Child, Running, limit_process, 
 from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.machine import memory_of_group
 from mission_tui.supervisor.host.tasks import Task
-from mission_tui.supervisor.launchers.order import thread_variables
+from mission_tui.supervisor.launchers.order import keeper_words, thread_variables
 
 AFTER_LAUNCH_S = 3.0
 """A preloader loads for a second: not while the run that it came too late for does the same."""
@@ -108,9 +108,9 @@ class Preloader:
         names = {name for name in (*environ, *self._environ) if read_at_load(name)} | (self._read or frozenset())
         return next((name for name in sorted(names) if environ.get(name) != self._environ.get(name)), "")
 
-    def fork_keeper(self, run: RunDir, attempt: int, said: int) -> Process:
-        """The keeper of the attempt, held. `said` is its standard input. Raises `NotPreloadedError`."""
-        return self._fork({"run_dir": str(run.path), "attempt": attempt}, [said])
+    def fork_keeper(self, words: Sequence[str], said: int) -> Process:
+        """The keeper that these words name, held. `said` is its standard input. Raises `NotPreloadedError`."""
+        return self._fork({"keeper": list(words)}, [said])
 
     def fork_task(self, task: Task, on_exit: Callable[[int], None], stdin: int, stderr: int) -> Running:
         """The short process of `task`. Raises `NotPreloadedError`."""
@@ -274,7 +274,7 @@ class Preloaders:
         self._began: dict[str, float] = {}
         self._coming: dict[str, asyncio.TimerHandle] = {}
 
-    def fork(self, run: RunDir, order: LaunchOrder, said: int) -> Process:
+    def fork(self, run: RunDir, order: LaunchOrder, said: int, digest: str = "") -> Process:
         """The keeper of the order. Raises `NotPreloadedError`; a preloader that could have done it comes then."""
         if self.mode == "0":
             raise NotPreloadedError("nothing is preloaded here")
@@ -290,7 +290,7 @@ class Preloaders:
             self.prepare(order.python, order.env, AFTER_LAUNCH_S)
             raise NotPreloadedError(why)
         try:
-            return preloader.fork_keeper(run, order.attempt, said)
+            return preloader.fork_keeper(keeper_words(run, order, digest), said)
         except NotPreloadedError:
             self.prepare(order.python, order.env, AFTER_LAUNCH_S)
             raise

@@ -29,6 +29,7 @@ from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, Reached, Sighting, engine
+from mission_tui.supervisor.launchers.order import keeper_words
 from mission_tui.supervisor.launchers.ray_rest import (
     NEVER_PLACED,
     Address,
@@ -94,7 +95,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
         self._tokens: dict[str, list[str]] = {}
         self._nodes: dict[str, list[Node]] = {}
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
         """Have the order wait for room. Raises `MissionError` for an address that is none."""
         spec = read_attempt_spec(run, order.attempt)
         environ = {**os.environ, **order.env}
@@ -108,6 +109,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             order.attempt,
             order.nonce,
             order=order,
+            digest=digest,
             url=url,
             asked=asked_of(spec),
             autoscales=spec.ray.autoscales,
@@ -206,7 +208,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
             env_vars = {engine.SECRETS: engine.half_of_secrets(known.run, order)}
             said = submission(
                 number,
-                entrypoint(known.run, order),
+                entrypoint(known.run, order, known.digest),
                 known.asked,
                 env_vars,
                 {"mission_tui_run": known.run.id, "mission_tui_attempt": str(order.attempt)},
@@ -346,10 +348,10 @@ def job_number(known: RayKnown) -> str:
     return f"{name}.{known.attempt}-{digest}{again}"
 
 
-def entrypoint(run: RunDir, order: LaunchOrder) -> str:
+def entrypoint(run: RunDir, order: LaunchOrder, digest: str = "") -> str:
     """What the node does: where it sees the run directory it becomes the attempt's keeper."""
     folder = run.attempt(order.attempt)
-    keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
+    keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", *keeper_words(run, order, digest), PASSED]
     return (
         f"{engine.unless_seen(folder.launch, run.path.parent)}"
         f"exec {shlex.join(keeper)} >>{shlex.quote(str(folder.path / RAY_LOG))} 2>&1 <<END\n${engine.SECRETS}\nEND\n"

@@ -42,6 +42,7 @@ from mission_tui.supervisor.launchers.engine import (
     half_of_secrets,
     unless_seen,
 )
+from mission_tui.supervisor.launchers.order import SEALED
 from mission_tui.supervisor.launchers.slurm_commands import (
     MORE_MEMORY,
     PASSED,
@@ -181,10 +182,11 @@ def pack_words(root: Path, name: str, specs: Sequence[Spec], cluster: Cluster) -
     return words_of_job(f"{name}+", folder, folder / SLURM_LOG, specs, cluster)
 
 
-def pack_script(root: Path, name: str) -> str:
+def pack_script(root: Path, name: str, members: Sequence[SlurmKnown]) -> str:
     """What the node does: it becomes the parent of a keeper for each run."""
     folder = pack_folder(root, name)
-    words = [sys.executable, "-P", "-m", "mission_tui.keeper.pack", str(folder), PASSED]
+    sealed = [f"{SEALED}{known.digest}" for known in members]
+    words = [sys.executable, "-P", "-m", "mission_tui.keeper.pack", str(folder), PASSED, *sealed]
     return f"#!/bin/bash\n{unless_seen(folder / 'pack.json', root)}exec {shlex.join(words)}\n"
 
 
@@ -226,11 +228,18 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         self._full = False
         """Whether Slurm took no more jobs of this user when it was asked last."""
 
-    def submit(self, run: RunDir, order: LaunchOrder) -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
         """Have the order handed over in the next `refresh`; its number follows."""
         spec = read_attempt_spec(run, order.attempt)
         self._known[run.id] = SlurmKnown(
-            run, order.attempt, order.nonce, order=order, spec=spec, since=time.monotonic(), followed=True
+            run,
+            order.attempt,
+            order.nonce,
+            order=order,
+            digest=digest,
+            spec=spec,
+            since=time.monotonic(),
+            followed=True,
         )
         self._hurry()
         return Handle(launcher=self.name, id="", submitted_t=time.time())
@@ -312,7 +321,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         try:
             words = sbatch_words(known.run, order, spec, self._asks)
             environ = job_environ(known.run, order, os.environ)
-            await self._submit([known], words, script(known.run, order), environ)
+            await self._submit([known], words, script(known.run, order, known.digest), environ)
         except (MissionError, DamagedError, OSError) as error:
             self._put_off_or_refuse([known], error)
 
@@ -332,7 +341,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
                 # A supervisor that comes after this one looks for the job by it.
                 write_json(known.run.attempt(known.attempt).handle, self._handle(known, ""))
             words = pack_words(root, name, specs, self._asks)
-            await self._submit(members, words, pack_script(root, name), environ)
+            await self._submit(members, words, pack_script(root, name, members), environ)
         except (MissionError, DamagedError, OSError) as error:
             self._put_off_or_refuse(members, error)
 

@@ -31,6 +31,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.engine import EX_NOT_SHARED, SECRETS, half_of_secrets, memory_asked, unless_seen
+from mission_tui.supervisor.launchers.order import keeper_words
 
 CALL_S = 20.0
 """How long a command may take; a controller under load takes seconds."""
@@ -263,9 +264,9 @@ def asked_words(spec: Spec) -> list[str]:
     return [*(f"--{name}={value}" for name in given if (value := getattr(asked, name)) is not None), *asked.extra]
 
 
-def script(run: RunDir, order: LaunchOrder) -> str:
+def script(run: RunDir, order: LaunchOrder, digest: str = "") -> str:
     """What the node does: it becomes the attempt's keeper, which reads what is withheld from its standard input."""
-    keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", str(run.path), str(order.attempt), PASSED]
+    keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", *keeper_words(run, order, digest), PASSED]
     seen = unless_seen(run.attempt(order.attempt).launch, run.path.parent)
     return f'#!/bin/bash\n{seen}exec {shlex.join(keeper)} <<<"${SECRETS}"\n'
 

@@ -108,11 +108,12 @@ class Core(Runs):
         """Have the run's launcher carry the written order out. Raises `MissionError`, also for an order that is not the
         one that was sealed. A trainer of an earlier attempt that still lives somewhere is fenced off first.
         """
-        if why := self.seals.check(run.dir, order.attempt).foreign:
-            raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {why}")
+        sealed = self.seals.check(run.dir, order.attempt)
+        if sealed.foreign:
+            raise UsageError(f"attempt {order.attempt} of {run.id} is not started: {sealed.foreign}")
         if order.attempt > 1:
             write_atomic(run.dir.fence, fence_document(order.attempt, order.nonce))
-        handle = run.launcher.submit(run.dir, order)
+        handle = run.launcher.submit(run.dir, order, sealed.digest)
         run.handed_over(handle)
         try:
             write_json(run.dir.attempt(order.attempt).handle, handle)

@@ -6,6 +6,7 @@ The words are resolved, each run once, and all of them are fit for the verb or n
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ from mission_tui.records.runs.checkpoint import (
     verify_checkpoint,
 )
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.spec_file import SPECS, read_spec
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.caller import Caller, as_module
 from mission_tui.supervisor.runs import resolve_run
@@ -185,6 +186,8 @@ class Subject(Struct, frozen=True):
     caller: Caller
     lack: str = ""
     """The variables of the run whose values are lost."""
+    specs: Mapping[str, str] = {}
+    """SHA-256 of the specs that were sealed: the process reads them again."""
 
     def task(self, module: str, *words: str, attended: bool = False) -> Task:
         """A short process that is `module` with `words` in the run's own Python.
@@ -200,7 +203,8 @@ class Subject(Struct, frozen=True):
                     "there; put the folder back"
                 )
             home = replace(home, cwd=str(self.run.path))
-        return Task((*argv, *words), home.cwd, home.environ, about=self.run.id, attended=attended, limits=home.limits)
+        environ = {**home.environ, SPECS: json.dumps(dict(self.specs))}
+        return Task((*argv, *words), home.cwd, environ, about=self.run.id, attended=attended, limits=home.limits)
 
     async def hear(self, task: Task) -> AsyncGenerator[dict[str, Any]]:
         """What the process says. Raises `TaskError`, with the variables that it may have failed for."""
@@ -243,7 +247,7 @@ async def subject_of(
     known = core.store.run(run_id)
     spec = known.spec if known.spec is not None else read_spec(run.spec)
     recalled = core.variables.recover(core.variables.order_of(run, known.journal.attempt), spec, environ)
-    return Subject(run, name, spec, recalled.caller, recalled.lack)
+    return Subject(run, name, spec, recalled.caller, recalled.lack, core.seals.sealed_specs(run))
 
 
 async def changed_source(core: Core, subject: Subject) -> str:

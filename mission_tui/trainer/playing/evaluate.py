@@ -32,7 +32,7 @@ from mission_tui.records.files.lines import LINE_BYTES
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import attempt_spec_file, read_attempt_spec
+from mission_tui.records.runs.spec_file import attempt_spec_file, read_sealed_spec
 from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import mission_rules
@@ -184,7 +184,7 @@ def subject(run_dir: RunDir, checkpoint: str) -> tuple[Loaded, Spec, Path]:
     loaded = load_checkpoint(run_dir.checkpoints / checkpoint)
     manifest = loaded.manifest
     _check_spec(manifest, attempt_spec_file(run_dir, manifest.attempt))
-    trained = read_attempt_spec(run_dir, manifest.attempt)
+    trained = read_sealed_spec(run_dir, manifest.attempt, os.environ)
     rules = rules_of(run_dir, manifest.attempt)
     check_rules(rules, manifest.extra.get(RULES))
     if _winning(trained.env, rules) is not None and not (rules / "rules.toml").is_file():

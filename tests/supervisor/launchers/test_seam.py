@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,9 @@ def field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Field:
 
 
 async def test_a_run_is_carried_out_by_the_launcher_that_its_spec_names(field: Field) -> None:
-    """Each engine has its own job, and the run directory says which and under what name."""
+    """Each engine has its own job, and the run directory says which and under what name. The engine is told which order
+    is meant, and not only where it lies.
+    """
     async with field.supervisor() as supervisor:
         here, there = await supervisor.launch("local"), await supervisor.launch("scripted")
         await supervisor.wait(there, lambda _: field.local.jobs and field.engine.jobs)
@@ -127,6 +130,8 @@ async def test_a_run_is_carried_out_by_the_launcher_that_its_spec_names(field: F
         handle = read_handle(supervisor.core.run_dir(there).attempt(1).handle)
         assert handle is not None
         assert (handle.launcher, handle.id) == ("scripted", "4711")
+        document = supervisor.core.run_dir(there).attempt(1).launch.read_bytes()
+        assert field.engine.job(there).digest == sha256(document).hexdigest()
 
 
 async def test_a_queued_job_is_shown_with_its_reason_and_ends_with_its_code(field: Field) -> None:
