@@ -189,6 +189,30 @@ def test_a_log_that_others_write_is_not_the_runs_after_they_closed_it(
     assert steps(desk) == [64]
 
 
+def test_an_event_file_is_of_the_process_that_its_name_says(
+    desk: Desk, logs: Path, followers: list[Follower], scripts: list[subprocess.Popen[str]]
+) -> None:
+    """TensorBoard holds no event file open: of two scripts that log into one folder only the run's own file is read."""
+    tensorboard = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
+    proto = pytest.importorskip("tensorboard.compat.proto.summary_pb2")
+    event = pytest.importorskip("tensorboard.compat.proto.event_pb2")
+    identified(desk, scripts[0])
+    for script, first in zip(scripts, (64, 500), strict=True):
+        writer = tensorboard.EventFileWriter(str(logs / "PPO_1"))
+        for number in (1, 2):
+            value = proto.Summary.Value(tag="rollout/ep_rew_mean", simple_value=10.0)
+            writer.add_event(event.Event(step=first * number, summary=proto.Summary(value=[value])))
+        writer.close()
+        (made,) = (logs / "PPO_1").glob(f"*.{os.getpid()}.*")
+        made.rename(made.with_name(made.name.replace(f".{os.getpid()}.", f".{script.pid}.")))
+    ours = follower(desk, logs, followers, since=time.time() - 60)
+    ours.poll()
+    for script in scripts:
+        script.communicate(timeout=20)
+    ours.poll()
+    assert steps(desk) == [64, 128]
+
+
 def test_a_log_of_before_the_launch_that_somebody_goes_on_writing_is_not_its_own(
     desk: Desk, logs: Path, followers: list[Follower]
 ) -> None:
@@ -223,6 +247,24 @@ def test_of_several_trainings_of_one_script_one_is_read_at_a_time(
         file.write("2,64,10.0,,\n")
     ours.poll()
     assert steps(desk) == [64, 96, 128]
+
+
+def test_trainings_that_came_between_two_looks_are_all_read(desk: Desk, logs: Path, followers: list[Follower]) -> None:
+    """The first one's last rows, then those of each later one: reading a long log leaves seconds between two looks."""
+    first, *later = (logs / f"{name}-progress.csv" for name in "abc")
+    first.write_text("")
+    ours = follower(desk, logs, followers)
+    ours.poll()
+    first.write_text(HEADER + "1,64,10.0,,\n")
+    ours.poll()
+    with first.open("a") as file:
+        file.write("2,128,10.0,,\n")
+    until(lambda: time.time() > first.stat().st_mtime + 0.05)
+    later[0].write_text(HEADER + "1,32,10.0,,\n")
+    until(lambda: time.time() > later[0].stat().st_mtime + 0.05)
+    later[1].write_text(HEADER + "1,16,10.0,,\n")
+    ours.poll()
+    assert steps(desk) == [64, 128, 160, 176]
 
 
 def test_monitors_alone_give_returns_and_steps(desk: Desk, logs: Path, followers: list[Follower]) -> None:

@@ -3,9 +3,9 @@
 Nothing of SB3 or torch is imported.
 
 Only the command's own files count, and of those that tell of updates one at a time: rows of two would be steps and
-losses of two trainings in turn. A run's own files are those that its processes have open for writing, and those that
-were made since it began and that no process of somebody else writes: two scripts may log into folders of one pattern at
-the same time.
+losses of two trainings in turn. A run's own files are those that its processes have open for writing, or whose name
+says that they write them, and those that were made since it began and that no process of somebody else writes: two
+scripts may log into folders of one pattern at the same time.
 
 Steps that begin again within an attempt are counted on; an attempt that begins behind the last one's steps voids its
 later rows. Whoever follows the attempt is the file's only writer.
@@ -16,6 +16,8 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
+import re
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,6 +40,9 @@ from mission_tui.records.runs.layout import RunDir
 
 KINDS = ("progress.csv", "progress.json", "tfevents")
 MONITOR = "monitor.csv"
+
+_EVENTS_OF = re.compile(r"\.tfevents\.\d+\.(?P<host>.+)\.(?P<pid>\d+)\.\d+(\.v2)?")
+"""TensorBoard opens an event file for each write anew, so nobody is seen to hold it; its name says who writes it."""
 
 _AT_FDCWD, _STATX_BTIME = -100, 0x800
 _STATX_BYTES, _BTIME_AT = 256, 80
@@ -65,10 +70,14 @@ class FollowedLogs:
         """Write what is new. Raises `LogError`, `OSError` and `StorageError`."""
         found = self._found()
         monitors = [path for path in found if path.name.endswith(MONITOR)]
-        self._choose([path for path in found if path not in monitors])
+        tables = [path for path in found if path not in monitors]
         episodes = read_monitors(monitors)
+        if self.source is None or self.source not in tables:
+            # The first kind that is there, and of it the newest; a file that a process of the run has open goes first.
+            self.source = min(tables, key=self._rank, default=None)
         if self.source is not None:
             self._updates(self.source, episodes)
+            self._go_on(tables, episodes)
         elif episodes:
             self._episodes(episodes)
         files = (*([self.source] if self.source is not None else ()), *monitors)
@@ -83,17 +92,22 @@ class FollowedLogs:
         logs = {it for it in (*paths, *inside) if _kind(it) is not None and it.is_file()}
         return sorted(self.own.among(sorted(logs)))
 
-    def _choose(self, tables: Sequence[Path]) -> None:
-        """One file that tells of updates: the command writes several of a training at once, and of several trainings
-        one after the other. The next is taken when it was made after the last line of the one before.
+    def _go_on(self, tables: Sequence[Path], episodes: Sequence[Ended]) -> None:
+        """Read the trainings after this one. The command writes several files of a training at once, and of several
+        trainings one after the other: the next one's was made after the last line of the one before.
         """
-        if self.source is None or self.source not in tables:
-            # The first kind that is there, and of it the newest; a file that a process of the run has open goes first.
-            self.source = min(tables, key=self._rank, default=None)
-            return
-        last_t = self.source.stat().st_mtime
-        later = [path for path in tables if path not in self.known and (made_at(path) or 0.0) > last_t]
-        self.source = min(filter(_has_rows, later), key=self._rank, default=self.source)
+        while self.source is not None:
+            last_t = self.source.stat().st_mtime
+            made = {path: at for path in tables if path not in self.known and (at := made_at(path) or 0.0) > last_t}
+            later = {path: at for path, at in made.items() if _has_rows(path)}
+            later = {path: at for path, at in later.items() if self.own.was_held(path)} or later
+            if not later:
+                return
+            first = min(later, key=later.__getitem__)
+            self._updates(self.source, episodes)  # what it said since it was read, and before the next one began
+            self.source = min((it for it in later if later[it] <= first.stat().st_mtime), key=self._rank)
+            self._updates(self.source, episodes)
+            self.known.setdefault(self.source, 0)
 
     def _rank(self, path: Path) -> tuple[bool, int | None, float]:
         return not self.own.was_held(path), _kind(path), -path.stat().st_mtime
@@ -160,6 +174,8 @@ def _has_rows(path: Path) -> bool:
 def _table(path: Path) -> list[TableRow]:
     if "tfevents" in path.name:
         return list(event_rows(path, [path], {}, []))
+    if not path.stat().st_size:
+        return []  # SB3 makes it before the first rollout
     rows = list((read_json if path.suffix == ".json" else read_csv)(path, []))
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
@@ -179,11 +195,12 @@ class OwnFiles:
         self._since = since
         self._held: set[Path] = set()
         self._of_others: set[Path] = set()
+        self._pids: set[int] = set()
 
     def among(self, paths: Iterable[Path]) -> list[Path]:
         """Those of `paths` that are the run's own, those that its processes held open first."""
         found = {path: path.resolve() for path in paths if path.stat().st_mtime >= self._since}
-        ours, others = self._writers()
+        ours, others = self._writers(found.values())
         for path, real in found.items():
             if str(real) in ours:
                 self._held.add(path)
@@ -202,14 +219,24 @@ class OwnFiles:
         made_t = made_at(path)
         return made_t is None or made_t >= self._since
 
-    def _writers(self) -> tuple[set[str], set[str]]:
-        """The paths that the run's processes have open for writing, and those that others of this user have."""
+    def _writers(self, found: Iterable[Path]) -> tuple[set[str], set[str]]:
+        """The paths that the run's processes write, open or by the name of those `found`, and those that others of this
+        user write.
+        """
         stats = {stat.pid: stat for stat in own_processes()}
         own = self._processes(stats)
+        self._pids |= own
         ours: set[str] = set()
         others: set[str] = set()
         for pid in stats:
             (ours if pid in own else others).update(_written_by(pid))
+        for path in found:
+            writer = _named_writer(path)
+            if writer in self._pids:
+                ours.add(str(path))
+            # A script in a namespace of its own may have the number that a thread of the kernel has here.
+            elif own and writer in stats and stats[writer].session:
+                others.add(str(path))
         return ours, others
 
     def _processes(self, stats: Mapping[int, Stat]) -> set[int]:
@@ -224,6 +251,12 @@ class OwnFiles:
         roots = {it.pid for it in known if it.pid in stats and stats[it.pid].start_time == it.start_time}
         roots |= {pid for pid, stat in stats.items() if stat.session == identity.session}
         return {pid for pid in stats if not roots.isdisjoint(_line_of(pid, stats))}
+
+
+def _named_writer(path: Path) -> int | None:
+    """Which process of this machine writes the event file at `path`, by its name; None where that does not say."""
+    found = _EVENTS_OF.search(path.name)
+    return int(found["pid"]) if found and found["host"] == socket.gethostname() else None
 
 
 def made_at(path: Path) -> float | None:
