@@ -26,7 +26,7 @@ import psutil
 from benchmarks.fleet.lab import Lab
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
@@ -102,7 +102,7 @@ def launch_s(root: Path, copies: int, trained: Callable[[list[str]], None] = lam
 
     `trained` is called with the runs' ids once all have finished an update.
     """
-    items = planned(LaunchWish(("demo",), copies, at_once=copies), [ROOT / "presets"]).items
+    items = planned(LaunchArguments(("demo",), copies, at_once=copies), [ROOT / "presets"]).items
     with Connection.connect(root) as link:
         caller: dict[str, Any] = {"cwd": str(ROOT), "python": sys.executable, "environ": captured_environ(os.environ)}
         begun = time.time()

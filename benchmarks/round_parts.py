@@ -19,7 +19,7 @@ import torch as th
 
 from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.errors import MissionError
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
@@ -79,7 +79,7 @@ class Stopwatch:
 
 def built(preset: str, sets: tuple[str, ...] = ()) -> FastPPO:
     """The model of a preset as a run has it, on as many threads as that has."""
-    spec = planned(LaunchWish((preset,), assignments=sets), [ROOT / "presets"]).items[0].spec
+    spec = planned(LaunchArguments((preset,), assignments=sets), [ROOT / "presets"]).items[0].spec
     th.set_num_threads(spec.run.threads or 1)
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 1, "cpu")
     assert isinstance(model, FastPPO)

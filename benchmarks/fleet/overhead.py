@@ -19,7 +19,7 @@ from benchmarks.fleet.alternating import TURN, is_supervised
 from benchmarks.fleet.lab import ROOT, Lab, opened, until
 from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir
@@ -39,7 +39,7 @@ def supervised(lab: Lab, settings: Sequence[str]) -> float:
     return steps_per_s(lab.updates(run))
 
 
-def alone(lab: Lab, wish: LaunchWish) -> float:
+def alone(lab: Lab, wish: LaunchArguments) -> float:
     """Steps per second of the same trainer, started by hand with a run directory that no supervisor knows."""
     run = RunDir(lab.root.parent / f"alone-{os.urandom(4).hex()}")
     run.path.mkdir()
@@ -69,7 +69,7 @@ def by_process(pairs: int, steps: int) -> Row:
     with opened() as lab:
         sides: list[tuple[list[float], Callable[[], float]]] = [
             (ours, lambda: supervised(lab, settings)),
-            (theirs, lambda: alone(lab, LaunchWish(("demo",), assignments=words))),
+            (theirs, lambda: alone(lab, LaunchArguments(("demo",), assignments=words))),
         ]
         for number in range(pairs):
             for rates, side in sides if number % 2 else reversed(sides):

@@ -24,7 +24,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.tail import read_all
@@ -79,7 +79,7 @@ class _Trained:
 
 def preset(name: str, seed: int, total_timesteps: int | None = None) -> Spec:
     """A shipped preset with a seed on one thread of the CPU, `total_timesteps` long where given."""
-    spec = planned(LaunchWish((name,)), [ROOT / "presets"]).items[0].spec
+    spec = planned(LaunchArguments((name,)), [ROOT / "presets"]).items[0].spec
     total = total_timesteps or spec.run.total_timesteps
     return replace(spec, run=replace(spec.run, seed=seed, device="cpu", threads=1, total_timesteps=total))
 

@@ -40,7 +40,7 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchWish:
+class LaunchArguments:
     """The words of one `launch`; `command` are those after a bare `--`, None where there was none.
 
     They begin once the runs `after` have ended. `profile` is the host profile that lies over each preset: "auto", a
@@ -69,7 +69,7 @@ class Planned:
     foreign: tuple[NamedPreset, ...] = ()
 
 
-def planned_one(session: Session, wish: LaunchWish, taker: str) -> LaunchItem:
+def planned_one(session: Session, wish: LaunchArguments, taker: str) -> LaunchItem:
     """The one run that `wish` stands for, its origin printed. Raises as `planned`, and `UsageError` for several."""
     from mission_tui.cli.presets import say_origins
 
@@ -84,7 +84,7 @@ def planned_one(session: Session, wish: LaunchWish, taker: str) -> LaunchItem:
 
 
 def planned(
-    wish: LaunchWish, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
+    wish: LaunchArguments, preset_dirs: Sequence[Path], health: Sequence[HealthFile] = (), profiles: Path | None = None
 ) -> Planned:
     """The runs `wish` stands for, in the order of its words.
 
@@ -162,7 +162,7 @@ def _foreign(
     return tuple(it for it in found if it is not None)
 
 
-def _loaded(wish: LaunchWish, preset_dirs: Sequence[Path]) -> list[PresetFile]:
+def _loaded(wish: LaunchArguments, preset_dirs: Sequence[Path]) -> list[PresetFile]:
     """What the words name: preset files, or the command as the preset that a file with it would be."""
     from mission_tui.fleet.specs.preset import read_preset
     from mission_tui.records.preset_files import load_preset

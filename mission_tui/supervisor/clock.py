@@ -216,13 +216,13 @@ class Clock:
         if not run.lives():
             watch_or_finish(self._core, run)
             return
-        if run.sighting.trains:
+        if run.job_status.trains:
             follow(self._core, run)
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
             judge_silence(self._core, run, time.time() - run.clock_lag_s - LATE_S)
-        if not run.sighting.trains or self._beats % PIDS_TICKS == 0:
+        if not run.job_status.trains or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 
     def _note_failed(self, run: LiveRun, error: Exception) -> None:

@@ -201,7 +201,7 @@ class Mailboxes:
         elif (
             raw
             and not seen.silent
-            and not run.sighting.suspended
+            and not run.job_status.suspended
             and now - (seen.changed_at or seen.first_at) > SILENT_S
         ):
             seen.changed_at = None

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.zoo.presets import PRESETS, preset_name, read_settings, zoo_presets
 from benchmarks.zoo.published import Published
 from benchmarks.zoo.whole_table import TITLE, apart, section, with_section
-from mission_tui.cli.plan import LaunchWish, planned, resolved
+from mission_tui.cli.plan import LaunchArguments, planned, resolved
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.env_ids import PLAIN_PACKAGES, package_of
 from mission_tui.fleet.specs.sizes import plan_batch
@@ -25,7 +25,7 @@ NAMES = sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 def spec_of(name: str, *assignments: str) -> Spec:
     """The spec that a launch of the preset would have."""
-    (item,) = planned(LaunchWish((name,), assignments=assignments), DIRS).items
+    (item,) = planned(LaunchArguments((name,), assignments=assignments), DIRS).items
     return item.spec
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.cli.root import main
 from mission_tui.cli.screen import _choices, _specs
 from mission_tui.cli.session import Session
@@ -145,13 +145,13 @@ def test_shipped_sets_and_bases_mean_shipped_presets(clone: Path) -> None:
     assert clone.is_dir()
     session = Session.begin(None)
     for word in ("trio", "calm", "shipped:wide"):
-        plan = planned(LaunchWish((word,)), session.preset_dirs)
+        plan = planned(LaunchArguments((word,)), session.preset_dirs)
         assert all(item.spec.run.command is None for item in plan.items)
         assert plan.foreign == ()
-    (own,) = planned(LaunchWish(("wide",)), session.preset_dirs).items
+    (own,) = planned(LaunchArguments(("wide",)), session.preset_dirs).items
     assert own.spec.run.command == ("touch", "ran")
     with pytest.raises(UsageError, match="no preset 'yours:cartpole'"):
-        planned(LaunchWish(("yours:cartpole",)), session.preset_dirs)
+        planned(LaunchArguments(("yours:cartpole",)), session.preset_dirs)
 
 
 def test_keys_mean_the_users_own_and_shipped_presets_first(clone: Path) -> None:

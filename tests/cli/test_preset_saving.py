@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.cli.presets import save_preset
 from mission_tui.cli.root import main
 from mission_tui.cli.session import Session
@@ -45,8 +45,8 @@ def test_a_saved_preset_launches_the_very_run(mine: Path, capsys: pytest.Capture
     check("presets save", said)
     assert said["path"] == str(mine / "calm.toml")
     dirs = Session.begin(None).preset_dirs
-    (meant,) = planned(LaunchWish(("more",), assignments=words), dirs).items
-    (means,) = planned(LaunchWish(("calm",)), dirs).items
+    (meant,) = planned(LaunchArguments(("more",), assignments=words), dirs).items
+    (means,) = planned(LaunchArguments(("calm",)), dirs).items
     assert (means.spec.env, means.spec.ppo, means.spec.run, means.spec.keep) == (
         meant.spec.env,
         meant.spec.ppo,

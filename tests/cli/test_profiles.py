@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.spec import Spec
@@ -30,7 +30,7 @@ def presets(tmp_path: Path) -> Path:
 
 def spec_of(presets: Path, profile: str | None, *words: str, name: str = "tiny") -> Spec:
     """The spec of the one run that a launch would make."""
-    wish = LaunchWish((name,), assignments=words, profile=profile)
+    wish = LaunchArguments((name,), assignments=words, profile=profile)
     (item,) = planned(wish, [presets], (), presets.parent / "profiles").items
     return item.spec
 

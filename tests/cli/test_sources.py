@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.plan import LaunchWish, planned
+from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.cli.verbs.launch import launch_command
 from mission_tui.paths import preset_dirs
 
@@ -30,7 +30,7 @@ def test_each_launch_of_the_page_is_planned(words: str, tmp_path: Path, monkeypa
             assignments = (*assignments, f"{key}={given[option]}", f"{other}=none")
     seeds = tuple(range(1, 1 + (given["seeds"] or 0)))
     own = tuple(shlex.split(command)) if dashes else None
-    wish = LaunchWish(given["presets"], given["copies"], given["name"], assignments, seeds, own)
+    wish = LaunchArguments(given["presets"], given["copies"], given["name"], assignments, seeds, own)
     items = planned(wish, preset_dirs(tmp_path, {})).items
     assert len(items) == {"trio": 3, "-n 4": 4, "--seeds 3": 6}.get(
         next((it for it in ("trio", "-n 4", "--seeds 3") if it in options), ""), 1

@@ -17,7 +17,7 @@ from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import StopStatus
-from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, JobStatus, Occupant, Reached
 
 
 @dataclass
@@ -26,40 +26,40 @@ class EngineJob:
 
     run: RunDir
     order: LaunchOrder
-    sighting: Sighting = NOTHING_SEEN
+    status: JobStatus = NOTHING_SEEN
     asked: list[Literal["stop", "kill"]] = field(default_factory=list)
     digest: str = ""
 
     def queue(self, why: str) -> None:
         """It waits in the engine's queue."""
-        self.sighting = Sighting(stage="queued", why=why)
+        self.status = JobStatus(stage="queued", why=why)
 
     def cancel(self, why: str) -> None:
         """Somebody takes it out of the engine's queue, by a command of that."""
-        self.sighting = Sighting(stage="gone", why=why, cancelled=True)
+        self.status = JobStatus(stage="gone", why=why, cancelled=True)
 
     def begin(self, node: str) -> None:
         """Its trainer runs on a node."""
-        self.sighting = Sighting(stage="running", node=node, begun=True)
+        self.status = JobStatus(stage="running", node=node, begun=True)
 
     def suspend(self, why: str) -> None:
         """The engine has its processes stand still."""
-        self.sighting = Sighting(stage="running", node="n1", begun=True, suspended=why)
+        self.status = JobStatus(stage="running", node="n1", begun=True, suspended=why)
 
     def reach_limit(self, why: str) -> None:
         """The keeper was warned of the time limit, and writes that; what the engine says of such a job is `why`."""
         write_json(self.run.attempt(self.order.attempt).exit, exit_record(self.order.attempt, code=0, asked="limit"))
-        self.sighting = Sighting(stage="gone", begun=True, why=why)
+        self.status = JobStatus(stage="gone", begun=True, why=why)
 
     def end(self, code: int) -> None:
         """The keeper on the node writes how it ended, and the engine lets the job go."""
         asked: Literal["term", "quit"] | None = "quit" if "kill" in self.asked else "term" if self.asked else None
         write_json(self.run.attempt(self.order.attempt).exit, exit_record(self.order.attempt, code=code, asked=asked))
-        self.sighting = Sighting(stage="gone", begun=True)
+        self.status = JobStatus(stage="gone", begun=True)
 
     def lose_node(self, why: str) -> None:
         """Nobody writes anything any more."""
-        self.sighting = Sighting(stage="gone", begun=True, why=why)
+        self.status = JobStatus(stage="gone", begun=True, why=why)
 
 
 class Engine:
@@ -86,7 +86,7 @@ class ScriptedLauncher:
     def __init__(self, engine: Engine, name: str = "scripted") -> None:
         self.name = name
         self.engine = engine
-        self._known: dict[str, Sighting] = {}
+        self._known: dict[str, JobStatus] = {}
 
     def prepare(self) -> None:
         """An engine is as quick without, and counts how often it was asked."""
@@ -105,13 +105,13 @@ class ScriptedLauncher:
             raise MissionError("the engine does not answer")
         for job in jobs:
             if job.handle is not None:
-                self._known[job.dir.id] = self.engine.jobs[job.handle.id].sighting
+                self._known[job.dir.id] = self.engine.jobs[job.handle.id].status
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         return self._known.get(job.dir.id, NOTHING_SEEN)
 
     def lives(self, job: Job) -> bool:
-        return self.look(job).lives
+        return self.poll(job).lives
 
     def watch(self, job: Job, gone: Callable[[], None]) -> None:
         pass
@@ -121,7 +121,7 @@ class ScriptedLauncher:
 
     def is_free(self, run: RunDir) -> bool:
         ours = (job for job in self.engine.jobs.values() if job.run.id == run.id)
-        return all(job.sighting.stage == "gone" for job in ours)
+        return all(job.status.stage == "gone" for job in ours)
 
     def occupant(self, job: Job) -> Occupant:
         return Occupant("alive, but the engine does not say as which job")

@@ -137,7 +137,7 @@ async def on_a_node(supervisor: Supervisor, field: Field, ahead_s: float = 0.0) 
     run = await supervisor.launch("scripted")
     await supervisor.wait(run, lambda _: field.engine.jobs)
     field.engine.job(run).begin("n1")
-    await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+    await supervisor.wait(run, lambda _: supervisor.core.live[run].job_status.trains)
     node = Node(field.engine.job(run), ahead_s)
     node.log.append(lambda seq: TrainingStarted(seq, 1, node.now, 0, 0))
     node.say(PhaseEntered("rollout", 0, 0, node.now))
@@ -197,7 +197,7 @@ async def test_a_trainer_of_another_nonce_is_not_heard(
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
-        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].job_status.trains)
         node = Node(field.engine.job(run))
 
         async def unheard() -> None:

@@ -251,10 +251,10 @@ def _timed(
     profile: str | None = None,
 ) -> LaunchItem:
     """The one run that the words make, for so many seconds. Raises `UsageError`."""
-    from mission_tui.cli.plan import LaunchWish, planned_one
+    from mission_tui.cli.plan import LaunchArguments, planned_one
 
     timed = (*assignments, "run.total_timesteps=none", f"run.duration_s={seconds:g}")
-    item = planned_one(session, LaunchWish((word,), assignments=timed, profile=profile), "bench")
+    item = planned_one(session, LaunchArguments((word,), assignments=timed, profile=profile), "bench")
     if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, which cannot be asked to train for {seconds:g} s")
     return msgspec.structs.replace(item, name=group, group=group)

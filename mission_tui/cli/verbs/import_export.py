@@ -21,7 +21,7 @@ import click
 
 from mission_tui.cli.answers import print_accepted
 from mission_tui.cli.options import complete_presets, json_option, run_argument, runs_argument, set_option
-from mission_tui.cli.plan import LaunchWish, planned_one
+from mission_tui.cli.plan import LaunchArguments, planned_one
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE, MissionError, UsageError, install_words
@@ -123,7 +123,7 @@ def import_run_command(
     if trust and logs_only:
         raise UsageError("give --trust or --logs-only, not both")
     path = (session.cwd / folder).resolve()
-    how = _ImportWish(preset, name, assignments, trust=trust, logs_only=logs_only)
+    how = _ImportArguments(preset, name, assignments, trust=trust, logs_only=logs_only)
     if not recursive:
         print_accepted(_imported(session, path, how), as_json)
         return 0
@@ -155,7 +155,7 @@ def import_run_command(
 
 
 @dataclass(frozen=True, slots=True)
-class _ImportWish:
+class _ImportArguments:
     """What the command line says of every folder that it imports."""
 
     preset: str | None
@@ -165,7 +165,7 @@ class _ImportWish:
     logs_only: bool
 
 
-def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
+def _imported(session: Session, path: Path, how: _ImportArguments) -> Accepted:
     """The answer to the import of the folder `path`. Raises `MissionError`."""
     from mission_tui.ipc.requests import ImportRun
     from mission_tui.records.sb3_run.folder import find_folder, updates_in_table, without_strangers
@@ -185,7 +185,7 @@ def _imported(session: Session, path: Path, how: _ImportWish) -> Accepted:
     if preset is None:
         item = _item_of(session, found, name, assignments, models)
     else:
-        item = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a folder")
+        item = planned_one(session, LaunchArguments((preset,), 1, name, assignments), "a folder")
     origin = session.origin
     with session.connect() as connection:
         return connection.ask(lambda id_: ImportRun(id=id_, path=str(found.path), item=item, trusted=models, **origin))
@@ -292,7 +292,7 @@ def import_checkpoint_command(
         )
     if beside:
         print_error(f"only {path.name} is taken; {beside}")
-    item, origin = planned_one(session, LaunchWish((preset,), 1, name, assignments), "a file"), session.origin
+    item, origin = planned_one(session, LaunchArguments((preset,), 1, name, assignments), "a file"), session.origin
     with session.connect() as connection:
         reply = connection.ask(lambda id_: ImportCheckpoint(id=id_, path=str(path), item=item, trusted=trust, **origin))
     print_accepted(reply, as_json)

@@ -19,7 +19,7 @@ from mission_tui.cli import options
 from mission_tui.cli.answers import answer_facts, merged, print_accepted, print_changes
 from mission_tui.cli.follow_runs import ask_engines, views_of
 from mission_tui.cli.options import duration_option, json_option, lasting, runs_argument, set_option, timesteps_option
-from mission_tui.cli.plan import LaunchWish, Planned, planned
+from mission_tui.cli.plan import LaunchArguments, Planned, planned
 from mission_tui.cli.presets import own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, confirm, print_error, write
@@ -98,7 +98,7 @@ def launch_command(
     if launcher is not None:
         assignments = (*assignments, f"run.launcher={launcher}")
     assignments = (*assignments, *options.lasting(timesteps, duration))
-    wish = LaunchWish(
+    wish = LaunchArguments(
         (*presets, *files), copies, name, assignments, many, own_command, after, profile, group, priority, at_once
     )
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli import options
-from mission_tui.cli.plan import LaunchWish, planned, resolved
+from mission_tui.cli.plan import LaunchArguments, planned, resolved
 from mission_tui.cli.presets import NamedPreset, named, own_code_facts, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, write_lines, write_over
@@ -199,7 +199,7 @@ def check_command(
     """
     from mission_tui.cli.tables.documents import check_facts, write_document
 
-    wish = LaunchWish((*presets, *files), 1, None, assignments, (), options.command_words())
+    wish = LaunchArguments((*presets, *files), 1, None, assignments, (), options.command_words())
     plan = planned(wish, session.preset_dirs, session.health(), session.profile_dir)
     say_origins(plan.foreign)
     items = plan.items

@@ -192,12 +192,14 @@ def _base(
     seed: int | None,
 ) -> Spec:
     """What every trial is but for its own settings. Raises `UsageError` and `PresetError`."""
-    from mission_tui.cli.plan import LaunchWish, planned_one
+    from mission_tui.cli.plan import LaunchArguments, planned_one
 
     if not presets and words is None:
         raise UsageError("name a preset to search for, or a command after --; mission-tui presets lists them")
     seeds = () if seed is None and words is None else (1 if seed is None else seed,)
-    return planned_one(session, LaunchWish(presets, assignments=assignments, seeds=seeds, command=words), "search").spec
+    return planned_one(
+        session, LaunchArguments(presets, assignments=assignments, seeds=seeds, command=words), "search"
+    ).spec
 
 
 def _params(params: tuple[str, ...], words: tuple[str, ...] | None, base: Spec) -> tuple[str, ...]:

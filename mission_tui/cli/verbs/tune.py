@@ -167,10 +167,10 @@ def _knobs(asked: Sequence[str]) -> tuple[Knob, ...]:
 
 def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchItem:
     """The one run that the words make, with nothing of an earlier profile. Raises `UsageError`."""
-    from mission_tui.cli.plan import LaunchWish, planned_one
+    from mission_tui.cli.plan import LaunchArguments, planned_one
     from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 
-    item = planned_one(session, LaunchWish((word,), assignments=assignments, profile="none"), "tune")
+    item = planned_one(session, LaunchArguments((word,), assignments=assignments, profile="none"), "tune")
     if item.spec.run.command is not None:
         raise UsageError(f"{word} runs a command, whose settings tune does not know")
     if other_algorithm(item.spec.run.algo) is not None:

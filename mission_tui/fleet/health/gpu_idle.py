@@ -23,7 +23,7 @@ ID = "gpu-idle"
 LOOK_S = 5.0
 
 
-class GpuLook(Struct, frozen=True):
+class GpuShareSample(Struct, frozen=True):
     """What a run's processes take of their GPU, in percent, and the seconds of its newest update.
 
     `env_s` of the rollout's seconds were spent in the environments, None where that is not measured.
@@ -46,7 +46,7 @@ class GpuIdle:
 
     def __init__(self, limits: GpuIdleLimits) -> None:
         self._limits = limits
-        self._looks = Window[GpuLook](limits.looks)
+        self._looks = Window[GpuShareSample](limits.looks)
         self.on = False
 
     @property
@@ -54,7 +54,7 @@ class GpuIdle:
         """Whether it surely is none; unknown before it has been looked at for long."""
         return not self.on and len(self._looks) == self._looks.maxlen
 
-    def update(self, look: GpuLook | None) -> bool:
+    def update(self, look: GpuShareSample | None) -> bool:
         """Take in a look; None where the driver does not tell, or no update is over yet."""
         limits = self._limits
         if look is None:

@@ -27,7 +27,7 @@ waits for others, not for its like.
 ONE_THREAD = ("run.threads=1",)
 
 
-class ProcessLook(Struct, frozen=True):
+class ProcessThreads(Struct, frozen=True):
     """One process over a while: how many threads were at work, how many wanted to compute at a time, how many did."""
 
     threads: int
@@ -40,15 +40,15 @@ class ProcessLook(Struct, frozen=True):
         return self.threads > 1 and self.runnable >= FEWEST_RUNNABLE
 
 
-class ThreadLook(Struct, frozen=True):
+class ThreadSample(Struct, frozen=True):
     """The processes of a run on a machine of `cores`, of which everybody else kept `others` busy."""
 
-    processes: Sequence[ProcessLook]
+    processes: Sequence[ProcessThreads]
     cores: int
     others: float
 
     @property
-    def crowded(self) -> tuple[ProcessLook, ...]:
+    def crowded(self) -> tuple[ProcessThreads, ...]:
         """Those with several threads that want to compute."""
         return tuple(each for each in self.processes if each.is_crowded)
 
@@ -65,7 +65,7 @@ class ThreadContention:
     def __init__(self, limits: ThreadContentionLimits) -> None:
         self._limits = limits
         self._stretch = Hysteresis(limits.needed, limits.window)
-        self._look: ThreadLook | None = None
+        self._look: ThreadSample | None = None
         self._steps_per_s: float | None = None
         self._alone_steps_per_s: float | None = None
 
@@ -79,7 +79,7 @@ class ThreadContention:
         """Whether it surely is none; unknown before it has been looked at for a while."""
         return not self.on and self._stretch.looks >= self._limits.window
 
-    def update(self, look: ThreadLook | None, steps_per_s: float | None) -> bool:
+    def update(self, look: ThreadSample | None, steps_per_s: float | None) -> bool:
         """Take in a look, None where the machine has cores to spare; `steps_per_s` is that of the newest row."""
         over = look is not None and look.others >= self._limits.others and look.waiting > self._limits.waiting
         calm = look is None or look.others < self._limits.others or look.waiting < self._limits.leave

@@ -61,7 +61,7 @@ def take_up_freeze(core: Core, run: LiveRun, asked: bool) -> None:
     known = core.store.run(run.id)
     if known.journal.frozen is not None:
         run.freeze()
-    if asked and known.state not in ("frozen", "stopping") and run.sighting.trains and run.launcher.can.freezes:
+    if asked and known.state not in ("frozen", "stopping") and run.job_status.trains and run.launcher.can.freezes:
         run.finish_freeze(asyncio.create_task(freeze_run(core, run), name=f"freeze {run.id}"))
 
 
@@ -70,7 +70,7 @@ def watch_stops(core: Core, run: LiveRun) -> None:
     frozen.
     """
     known = core.store.run(run.id)
-    suspended = "" if run.launcher.can.freezes else run.look().suspended
+    suspended = "" if run.launcher.can.freezes else run.poll().suspended
     stops = run.launcher.is_frozen(run.job) if run.launcher.can.freezes else bool(suspended)
     if stops is None or known.state == "stopping":
         return

@@ -146,7 +146,7 @@ def memory_of_group() -> Memory | None:
     return replace(memory, total=min(memory.total, group.limit), available=min(memory.available, group.left))
 
 
-class FullIn(Struct, frozen=True):
+class TimeToFull(Struct, frozen=True):
     """Seconds until a disk is full, and between what they lie; `high_s` None: it may not fill at all."""
 
     seconds: float
@@ -159,9 +159,9 @@ class DiskTrend:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque(maxlen=WINDOW)
-        self._full_in: FullIn | None = None
+        self._full_in: TimeToFull | None = None
 
-    def observe(self, t: float, free: int) -> FullIn | None:
+    def observe(self, t: float, free: int) -> TimeToFull | None:
         """Take in `free` bytes at moment `t` (s); when none is left, by the median of the slopes between moments half
         of the window apart or more (after Theil and Sen), which a single large file does not move. The range has four
         fifths of the slopes.
@@ -176,7 +176,7 @@ class DiskTrend:
         self._full_in = self._judged(free)
         return self._full_in
 
-    def _judged(self, free: int) -> FullIn | None:
+    def _judged(self, free: int) -> TimeToFull | None:
         seen, many = list(self._seen), len(self._seen)
         if seen[-1][0] - seen[0][0] < LEAST_SPAN_S:
             return None
@@ -190,7 +190,7 @@ class DiskTrend:
         pace, slow, fast = median(paces), paces[len(paces) // 10], paces[-1 - len(paces) // 10]
         if pace <= 0 or free / pace >= LONGEST_S:
             return None
-        return FullIn(free / pace, free / fast, free / slow if slow > 0 and free / slow < LONGEST_S else None)
+        return TimeToFull(free / pace, free / fast, free / slow if slow > 0 and free / slow < LONGEST_S else None)
 
 
 class Memory(Struct, frozen=True):

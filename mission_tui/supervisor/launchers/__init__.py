@@ -15,7 +15,7 @@ from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import StopStatus
 
-__all__ = ["NOTHING_SEEN", "Capabilities", "Job", "Launcher", "Occupant", "Reached", "Sighting", "Stage"]
+__all__ = ["NOTHING_SEEN", "Capabilities", "Job", "JobStatus", "Launcher", "Occupant", "Reached", "Stage"]
 
 Stage = Literal["queued", "unseen", "starting", "running", "keeperless", "unverifiable", "gone"]
 """Where an attempt stands: in the engine's queue; not seen yet; with a keeper whose trainer is not known yet; training;
@@ -48,7 +48,7 @@ class Job(Struct, frozen=True):
     handle: Handle | None
 
 
-class Sighting(Struct, frozen=True, kw_only=True):
+class JobStatus(Struct, frozen=True, kw_only=True):
     """How an attempt stands, as its launcher saw it at one moment: plain data.
 
     `why` says what a queued one waits for, or what the engine knows of the end of one that is gone; `node` where it
@@ -85,7 +85,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
         return self.stage in ("running", "keeperless")
 
 
-NOTHING_SEEN = Sighting(stage="unseen")
+NOTHING_SEEN = JobStatus(stage="unseen")
 
 
 class Occupant(Struct, frozen=True):
@@ -121,14 +121,14 @@ class Launcher(Protocol):
         Raises `MissionError` when it does not answer: what was known of the jobs then stays known.
         """
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         """How the attempt stands now; who is found is held until `release`.
 
         `gone` only when the files that it wrote last can be read here: how it ended is read from them.
         """
 
     def lives(self, job: Job) -> bool:
-        """Whether somebody who was found at the last look is still there. Asked at every beat, so cheap."""
+        """Whether somebody who was found at the last poll is still there. Asked at every beat, so cheap."""
 
     def watch(self, job: Job, gone: Callable[[], None]) -> None:
         """Call `gone` once when who was found is there no longer, if that can be noticed sooner than by looking."""

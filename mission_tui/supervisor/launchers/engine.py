@@ -36,7 +36,7 @@ from mission_tui.records.files.atomic import StorageError, write_atomic, write_j
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import StopStatus
-from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, Occupant, Reached, Sighting, Stage
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Capabilities, Job, JobStatus, Occupant, Reached, Stage
 
 POLL_S = 10.0
 SOON_POLL_S = 1.0
@@ -189,7 +189,7 @@ class Known(Struct, Generic[J]):
     asked_at: dict[Literal["stop", "kill"], float] = field(default_factory=dict)
     heard_at: float = float("-inf")
 
-    def look_for_beat(self) -> None:
+    def find_heartbeat(self) -> None:
         """Read what its trainer last wrote into its mailbox, when nothing but its own files tells of it any more."""
         said = b""
         with suppress(OSError):
@@ -239,7 +239,7 @@ class EngineLauncher(Generic[J]):
         self._hurry()
         return Handle(launcher=self.name, id="", submitted_t=time.time())
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         """By the files of the attempt, and by what the last `refresh` brought."""
         known = self._of(job)
         files = job.dir.attempt(job.attempt)
@@ -249,21 +249,21 @@ class EngineLauncher(Generic[J]):
             if found is None or not found.runs or self._waited_for_state(known):
                 return self._gone(known, begun=begun)
             # Why it ended is the engine's to say: a time limit, a lost node, or nothing.
-            return Sighting(stage="running", node=found.node, begun=begun)
+            return JobStatus(stage="running", node=found.node, begun=begun)
         if known.order is not None:
-            return Sighting(stage="queued", why=self._why_kept(known))
+            return JobStatus(stage="queued", why=self._why_kept(known))
         if self._is_given_up(known):
             why = f"{self.title} did not answer, so whatever is left of it ends by itself at the fence"
-            return Sighting(stage="gone", begun=begun, why=why, unsure=True)
+            return JobStatus(stage="gone", begun=begun, why=why, unsure=True)
         if found is None:
             if not self._is_lost(known):
                 return NOTHING_SEEN
             return self._unlisted(known, begun=begun)
         if found.waits:
-            return Sighting(stage="queued", why=found.why_it_waits)
+            return JobStatus(stage="queued", why=found.why_it_waits)
         if found.runs:
             stage: Stage = "running" if begun else "starting"
-            return Sighting(stage=stage, node=found.node, begun=begun, suspended=found.suspended)
+            return JobStatus(stage=stage, node=found.node, begun=begun, suspended=found.suspended)
         if not found.interrupted and known.over_at is not None and time.monotonic() - known.over_at < LAG_S and begun:
             # How it ended is on its way.
             return NOTHING_SEEN
@@ -271,7 +271,7 @@ class EngineLauncher(Generic[J]):
 
     def lives(self, job: Job) -> bool:
         """Whether its job has not ended."""
-        return self.look(job).lives
+        return self.poll(job).lives
 
     def watch(self, job: Job, gone: Callable[[], None]) -> None:
         """An engine does not call back: `refresh` finds out."""
@@ -363,7 +363,7 @@ class EngineLauncher(Generic[J]):
         """Why an order is not submitted yet."""
         return f"{BEING_HANDED}{self.title}{known.refused}"
 
-    def _unlisted(self, known: Known[J], *, begun: bool) -> Sighting:
+    def _unlisted(self, known: Known[J], *, begun: bool) -> JobStatus:
         """How an attempt stands whose job is in no list any more."""
         return self._gone(known, begun=begun)
 
@@ -402,7 +402,7 @@ class EngineLauncher(Generic[J]):
         """Whether it was to end, and neither its engine nor its trainer has been heard of for too long since."""
         if not known.asked_at:
             return False
-        known.look_for_beat()
+        known.find_heartbeat()
         now = time.monotonic()
         late = any(now - max(at, known.heard_at) > GIVEN_UP_S[verb] for verb, at in known.asked_at.items())
         return late and not known.beats
@@ -413,10 +413,10 @@ class EngineLauncher(Generic[J]):
             "`resume` has the run go on"
         )
 
-    def _gone(self, known: Known[J], *, begun: bool) -> Sighting:
+    def _gone(self, known: Known[J], *, begun: bool) -> JobStatus:
         found = known.job
         if found is None:
-            return Sighting(stage="gone", begun=begun, why=self._forgotten(known) if known.number else "")
+            return JobStatus(stage="gone", begun=begun, why=self._forgotten(known) if known.number else "")
         why = found.interrupted or found.ended
         files = known.run.attempt(known.attempt)
         if why and not found.interrupted and not begun and found.exit_code == EX_NOT_SHARED:
@@ -425,7 +425,7 @@ class EngineLauncher(Generic[J]):
             # Its keeper could not say why; what the engine has on the node may have, such as a limit of memory.
             said = last_words(files.path / self.log_name)
             why += f"; {said}" if said else ""
-        return Sighting(
+        return JobStatus(
             stage="gone",
             begun=begun,
             node=found.node,

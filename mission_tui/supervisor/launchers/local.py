@@ -27,7 +27,7 @@ from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.host.identity import Exits, Process, Verdict, Verification, open_process, verify
 from mission_tui.supervisor.host.lease import Holder
 from mission_tui.supervisor.host.process_files import hanging
-from mission_tui.supervisor.launchers import Capabilities, Job, Occupant, Reached, Sighting, Stage
+from mission_tui.supervisor.launchers import Capabilities, Job, JobStatus, Occupant, Reached, Stage
 from mission_tui.supervisor.launchers.caller import recover_secrets
 from mission_tui.supervisor.launchers.order import keeper_words
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
@@ -250,15 +250,15 @@ class LocalLauncher:
         self._keepers.prepare()
 
     async def refresh(self, jobs: Sequence[Job]) -> None:
-        """Nothing to refresh: `look` asks the kernel each time."""
+        """Nothing to refresh: `poll` asks the kernel each time."""
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         """Who of the attempt lives, by its identity and the lease; those are held."""
         held = self._held.setdefault(job.dir.id, _AttemptProcesses(time.monotonic() + PATIENCE_S))
         if held.keeper is None or held.trainer is None:
             held.take(self._keepers.find(job.dir, job.attempt))
         identity = held.found.identity
-        return Sighting(
+        return JobStatus(
             stage=_stage(held),
             begun=identity is not None,
             rebooted=identity is not None and identity.boot_id != boot_id(),

@@ -28,7 +28,7 @@ from mission_tui.paths import sha256
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.launchers import Job, Reached, Sighting, engine
+from mission_tui.supervisor.launchers import Job, JobStatus, Reached, engine
 from mission_tui.supervisor.launchers.order import keeper_words
 from mission_tui.supervisor.launchers.ray_rest import (
     NEVER_PLACED,
@@ -251,7 +251,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
         super()._take(known, found)
         forgotten = found is None and self._is_lost(known)
         if forgotten or (known.wish and found is not None and not (found.waits or found.runs)):
-            known.look_for_beat()
+            known.find_heartbeat()
 
     def _handle(self, known: engine.Known[RayJob], number: str) -> Handle:
         assert isinstance(known, RayKnown)
@@ -261,25 +261,25 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
         said = known.refused
         return said if said.startswith("waits") else super()._why_kept(known)
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         """As for every engine; one that was taken from the queue is gone, though Ray may list it for a while."""
         known = self._of(job)
         files = job.dir.attempt(job.attempt)
         if known.dropped and not files.identity.exists():
-            return Sighting(stage="gone")
+            return JobStatus(stage="gone")
         over = known.job is None or not (known.job.waits or known.job.runs)
         if known.wish == "kill" and over and known.beats and not files.exit.exists():
             # Ray has lost its job, and its trainer is yet to meet the fence.
-            return Sighting(stage="running", begun=True)
-        return super().look(job)
+            return JobStatus(stage="running", begun=True)
+        return super().poll(job)
 
-    def _unlisted(self, known: engine.Known[RayJob], *, begun: bool) -> Sighting:
+    def _unlisted(self, known: engine.Known[RayJob], *, begun: bool) -> JobStatus:
         """A head that was started anew has forgotten its jobs; their trainers may train on, and say so themselves."""
         assert isinstance(known, RayKnown)
         if begun and known.beats:
-            return Sighting(stage="running", begun=True)
+            return JobStatus(stage="running", begun=True)
         why = f"Ray's head was started anew and has forgotten job {known.number}"
-        return Sighting(stage="gone", begun=begun, why=why, interrupted=why)
+        return JobStatus(stage="gone", begun=begun, why=why, interrupted=why)
 
     def _of(self, job: Job) -> RayKnown:
         known = self._known.get(job.dir.id)

@@ -31,7 +31,7 @@ from mission_tui.records.files.atomic import read_json, storing, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec
-from mission_tui.supervisor.launchers import Job, Reached, Sighting
+from mission_tui.supervisor.launchers import Job, JobStatus, Reached
 from mission_tui.supervisor.launchers.engine import (
     LAG_S,
     POLL_S,
@@ -277,7 +277,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
             known.followed |= known.key in found
             self._take(known, found.get(known.key))
             if self._is_lost(known):
-                known.look_for_beat()
+                known.find_heartbeat()
         await asyncio.gather(*(self._carry_out(known) for known in wishes))
         while self._cancel:
             with suppress(SlurmError):
@@ -292,19 +292,19 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         except SlurmError:
             return None
 
-    def _unlisted(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
+    def _unlisted(self, known: Known[SlurmJob], *, begun: bool) -> JobStatus:
         """A controller that came back without its jobs has forgotten them, and its nodes end them; a trainer that
         trains on all the same says so. Who only waited, or is silent, goes on in another job, unless somebody may have
         cancelled it while nobody looked.
         """
         if begun and known.beats:
-            return Sighting(stage="running", begun=True)
+            return JobStatus(stage="running", begun=True)
         seen = super()._unlisted(known, begun=begun)
         forgotten = f"Slurm does not know its job {known.number} any more"
         followed = isinstance(known, SlurmKnown) and known.followed
         return structs.replace(seen, why=forgotten, interrupted=forgotten) if followed else seen
 
-    def _gone(self, known: Known[SlurmJob], *, begun: bool) -> Sighting:
+    def _gone(self, known: Known[SlurmJob], *, begun: bool) -> JobStatus:
         """As for every engine. Only the log of a job says that it took too much memory, where Slurm uses no cgroups."""
         seen = super()._gone(known, begun=begun)
         if _TOO_MUCH.search(seen.why) is None or MORE_MEMORY in seen.why:
@@ -414,15 +414,15 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         super()._refuse(known, why)
         _forget_spec(known)
 
-    def look(self, job: Job) -> Sighting:
+    def poll(self, job: Job) -> JobStatus:
         """As for every engine; of a job that several share, the end of one says nothing of the job."""
         known = self._of(job)
         files = job.dir.attempt(job.attempt)
         if known.dropped and not files.identity.exists():
-            return Sighting(stage="gone")
+            return JobStatus(stage="gone")
         if known.pack and files.exit.exists() and not self._ended_by_slurm(known):
             return self._gone(known, begun=files.identity.exists())
-        return super().look(job)
+        return super().poll(job)
 
     def _ended_by_slurm(self, known: SlurmKnown) -> bool:
         """Whether Slurm may have ended an attempt whose record is there: why, its list of jobs says."""

@@ -255,7 +255,7 @@ def adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         yield
         read_news(core, run)
     run.tail.slice_bytes = MOST_BYTES
-    if run.unjudged and not run.launcher.look(run.job).lives:
+    if run.unjudged and not run.launcher.poll(run.job).lives:
         # Its end judges the rest at one go, and the rest may be all of it.
         while judge_some(core, run):
             yield
@@ -270,7 +270,7 @@ def adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         return
     run.found_on_disk(order, wants_pause=_wants(found.events, "pause"))
     watch_or_finish(core, run)
-    if run.sighting.trains:
+    if run.job_status.trains:
         known = run.launcher.secrets(run.job, order)
         core.variables.set_values(run.id, {name: value for name, value in known.items() if name not in order.from_file})
     take_up_freeze(core, run, _wants(found.events, "freeze"))

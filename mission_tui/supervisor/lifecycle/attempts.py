@@ -167,7 +167,7 @@ def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
 
 def watch_or_finish(core: Core, run: LiveRun) -> None:
     """Find the living process of the attempt and watch it; end the run when there is none."""
-    before, seen = run.sighting, run.look()
+    before, seen = run.job_status, run.poll()
     core.apply(run.id, FlagSeen("unverifiable", raised=False))
     if seen.can_be_ended and not before.can_be_ended:
         # What was asked while there was nobody to tell it.
@@ -203,7 +203,7 @@ def watch_or_finish(core: Core, run: LiveRun) -> None:
 
 def show_pids(runs: Runs, run: LiveRun) -> None:
     """Note the processes of the attempt as they are now."""
-    pids = run.look().pids if run.sighting.lives else run.sighting.pids
+    pids = run.poll().pids if run.job_status.lives else run.job_status.pids
     workers = run.workers or descendants(pids.trainer) if pids.trainer is not None else ()
     runs.apply_quietly(run.id, PidsSeen(Pids(pids.keeper, pids.trainer, workers)))
 

@@ -144,7 +144,7 @@ def _claim(core: Core, run: LiveRun, spec: Spec) -> Claim | None:
         return None
     known = core.store.run(run.id)
     row = known.metrics.row
-    trainer = run.sighting.pids.trainer
+    trainer = run.job_status.pids.trainer
     claim = claim_for(
         spec, core.machine.host.cores, _gpu(core.machine, spec, run.visible_gpus), core.machine.peaks.of(spec)
     )
@@ -193,7 +193,7 @@ def _gpu_memory(state: MachineState, wanted: Sequence[Claim], beside: Sequence[C
 
 def _resident_bytes(run: LiveRun) -> int:
     """What the processes of the run hold; what they share is counted once for each, which is little."""
-    pids = (run.sighting.pids.keeper, run.sighting.pids.trainer, *run.workers)
+    pids = (run.job_status.pids.keeper, run.job_status.pids.trainer, *run.workers)
     return sum(rss_bytes(pid) or 0 for pid in pids if pid is not None)
 
 

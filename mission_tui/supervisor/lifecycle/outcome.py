@@ -26,7 +26,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.supervisor.ending.ladder import flag_unkillable, who_hangs
 from mission_tui.supervisor.ending.leftovers import find_leftovers, remove_leftover
-from mission_tui.supervisor.launchers import Sighting
+from mission_tui.supervisor.launchers import JobStatus
 from mission_tui.supervisor.lifecycle.due_restarts import decide_restart
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -41,7 +41,7 @@ PROMPT_S = 5.0
 log = logging.getLogger(__name__)
 
 
-def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: Sighting) -> None:
+def finish(core: Core, run: LiveRun, ended: ExitRecord | None, seen: JobStatus) -> None:
     """No process of the attempt lives: take in its last lines, name the cause, close the run."""
     read_news(core, run, last=True)
     if ended is not None:
@@ -121,7 +121,7 @@ def _peak(runs: Runs, run: LiveRun, ended: ExitRecord | None) -> Peak | None:
     return Peak(rss, run.peak_vram_bytes) if rss else None
 
 
-def _interrupted(outcome: Outcome, ended: ExitRecord | None, seen: Sighting) -> str:
+def _interrupted(outcome: Outcome, ended: ExitRecord | None, seen: JobStatus) -> str:
     """Why its engine ended an attempt that would have gone on; empty where it ended by itself."""
     if isinstance(outcome, Finished) or (isinstance(outcome, Failed) and ended is not None):
         return ""

@@ -24,7 +24,7 @@ from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child
-from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, Launcher, Sighting
+from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, JobStatus, Launcher
 from mission_tui.supervisor.launchers.caller import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
 
@@ -63,8 +63,8 @@ class LiveRun(Struct, eq=False):
     attempt: int = 0
     nonce: str = ""
     handle: Handle | None = None
-    sighting: Sighting = NOTHING_SEEN
-    """How the attempt stood when it was last looked at."""
+    job_status: JobStatus = NOTHING_SEEN
+    """How the attempt stood at the last `poll`."""
 
     waited_until_t: float = 0.0
     """Until then (unix s) it was seen to wait for its engine, which may take days and is no slow start."""
@@ -140,7 +140,7 @@ class LiveRun(Struct, eq=False):
     def take_on(self, order: LaunchOrder) -> None:
         """The attempt of `order` is the run's now: nothing is known of its processes yet."""
         self.attempt, self.nonce, self.workers = order.attempt, order.nonce, ()
-        self.handle, self.sighting = None, NOTHING_SEEN
+        self.handle, self.job_status = None, NOTHING_SEEN
         self.by_mailbox, self.clock_lag_s = "MISSION_TUI_MAILBOX" in order.env, 0.0
         self.visible_gpus = order.env.get(VISIBLE)
         self.peak_rss_bytes, self.peak_vram_bytes = 0, None
@@ -173,23 +173,23 @@ class LiveRun(Struct, eq=False):
     def handed_over(self, handle: Handle) -> None:
         """Its launcher has taken the attempt."""
         self.handle, self.unbegun = handle, None
-        self.look()
+        self.poll()
 
     @property
     def job(self) -> Job:
         """The attempt as its launcher is asked about it."""
         return Job(self.dir, self.attempt, self.nonce, self.handle)
 
-    def look(self) -> Sighting:
+    def poll(self) -> JobStatus:
         """How the attempt stands now."""
-        self.sighting = self.launcher.look(self.job)
-        if self.sighting.stage in ("queued", "unseen") and not self.launcher.can.here:
+        self.job_status = self.launcher.poll(self.job)
+        if self.job_status.stage in ("queued", "unseen") and not self.launcher.can.here:
             self.waited_until_t = time.time()
-        return self.sighting
+        return self.job_status
 
     def lives(self) -> bool:
-        """Whether a process that was found at the last look is still there."""
-        return self.sighting.lives and self.launcher.lives(self.job)
+        """Whether a process that was found at the last poll is still there."""
+        return self.job_status.lives and self.launcher.lives(self.job)
 
     def out_of_sight(self, why: str, *, outlived: bool) -> None:
         """Its lease is held, and no process that could be told anything is visible."""

@@ -108,7 +108,7 @@ async def freeze(core: Core, request: Act) -> Accepted:
     def detail(run: LiveRun) -> str | None:
         if run.freezes:
             return "it is frozen"
-        return None if run.sighting.trains else "its trainer is not known yet; try again in a moment"
+        return None if run.job_status.trains else "its trainer is not known yet; try again in a moment"
 
     runs, notes = live_targets(core, request.runs, "freeze", detail)
     for run in runs:

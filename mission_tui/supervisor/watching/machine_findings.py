@@ -15,9 +15,9 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.events.findings import Finding, Severity
 from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.health import acts, cleared, gpu_idle, thread_contention
-from mission_tui.fleet.health.gpu_idle import GpuIdle, GpuLook
+from mission_tui.fleet.health.gpu_idle import GpuIdle, GpuShareSample
 from mission_tui.fleet.health.rule import Explanation
-from mission_tui.fleet.health.thread_contention import MUCH, ProcessLook, ThreadContention, ThreadLook
+from mission_tui.fleet.health.thread_contention import MUCH, ProcessThreads, ThreadContention, ThreadSample
 from mission_tui.fleet.specs.consistency import is_python
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.tuning.profile import task_of
@@ -130,14 +130,14 @@ class CommandThreads:
         recent = list(self._core.machine.host.recent)[-LOOK_S:]
         return bool(recent) and sum(recent) / len(recent) >= FULL_PERCENT
 
-    def _look(self, run: LiveRun, known: _Attempt, now: float) -> ThreadLook | None:
+    def _look(self, run: LiveRun, known: _Attempt, now: float) -> ThreadSample | None:
         """What its threads did since the last look; None for the first one."""
         usage, pids = self._core.store.run(run.id).observed.usage, self._core.store.run(run.id).observed.pids
         host = self._core.machine.host
         if usage is None:
             return None
         if usage.threads <= usage.processes:
-            return ThreadLook((), host.cores, 0.0)
+            return ThreadSample((), host.cores, 0.0)
         family = [pid for pid in (pids.trainer, *pids.workers) if pid is not None]
         elapsed_s, known.at = now - known.at, now
         before, known.times = known.times, {pid: thread_times(pid) for pid in family}
@@ -145,7 +145,7 @@ class CommandThreads:
             return None
         looks = [_process(known.times[pid], before[pid], elapsed_s) for pid in family if pid in before]
         busy = host.present * host.recent[-1] / 100.0
-        return ThreadLook(looks, host.cores, max(0.0, busy - usage.cpu_percent / 100.0))
+        return ThreadSample(looks, host.cores, max(0.0, busy - usage.cpu_percent / 100.0))
 
 
 def is_watched(spec: Spec) -> bool:
@@ -153,11 +153,11 @@ def is_watched(spec: Spec) -> bool:
     return is_python(spec.run.command or ()) and acts(spec.keep.health, thread_contention.ID) != "off"
 
 
-def _process(now: dict[int, tuple[int, int]], then: dict[int, tuple[int, int]], elapsed_s: float) -> ProcessLook:
+def _process(now: dict[int, tuple[int, int]], then: dict[int, tuple[int, int]], elapsed_s: float) -> ProcessThreads:
     both = [tid for tid in now if tid in then]
     ran = [max(0, now[tid][0] - then[tid][0]) / _NS / elapsed_s for tid in both]
     wanted = [max(0, sum(now[tid]) - sum(then[tid])) / _NS / elapsed_s for tid in both]
-    return ProcessLook(sum(each >= MUCH for each in wanted), sum(wanted), sum(ran))
+    return ProcessThreads(sum(each >= MUCH for each in wanted), sum(wanted), sum(ran))
 
 
 class IdleGpus:
@@ -195,7 +195,7 @@ class IdleGpus:
         usage, row = known.observed.usage, known.metrics.row
         if usage is None or usage.gpu_percent is None or row is None or row.attempt != run.attempt:
             return
-        rule.update(GpuLook(usage.gpu_percent, row.rollout_s, row.update_s, row.env_s))
+        rule.update(GpuShareSample(usage.gpu_percent, row.rollout_s, row.update_s, row.env_s))
         is_open = open_finding(self._core, run.id, gpu_idle.ID)
         if rule.on and is_open is None:
             words = rule.explain(spec, faster_on_cpu(self._core, spec))

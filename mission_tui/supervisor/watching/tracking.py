@@ -70,7 +70,7 @@ class Trackers:
             self._look_back(t)
         for run in list(self._core.live.values()):
             track = run.spec.run.track if run.spec is not None else None
-            if track is not None and run.attempt and run.sighting.trains:
+            if track is not None and run.attempt and run.job_status.trains:
                 known = self._tracked.setdefault(run.id, _Tracked(run.dir, track))
                 known.over = False
         self._look_at_evaluated()

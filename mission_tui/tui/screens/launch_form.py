@@ -38,7 +38,16 @@ from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch
 from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, MachinePrices, machines_of
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice, Choices
-from mission_tui.tui.widgets.form_fields import Changes, Field, OfferLine, Presets, Selector, about, devices, offers
+from mission_tui.tui.widgets.form_fields import (
+    Changes,
+    CompletionLine,
+    Field,
+    Presets,
+    Selector,
+    about,
+    devices,
+    offers,
+)
 from mission_tui.tui.widgets.lines import ScrollLines
 
 LONGEST_STEP_S = 120.0
@@ -265,7 +274,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
             with Vertical(id="form-right"):
                 yield Static("changes, one key=value a line", classes="form-label", markup=False)
                 yield Changes(self, "such as env.n_envs=8\nor run.seed=1,2,3")
-        yield OfferLine()
+        yield CompletionLine()
         with Horizontal(classes="form-row"):
             yield Static("name", classes="form-label", markup=False)
             yield Field(self, id="form-name", placeholder="by preset", restrict=_NAME, max_length=60)
@@ -410,7 +419,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
                 return _about_preset(preset, field.sought, width)
             return about(id_, word, snapshot)
 
-        self.query_one(OfferLine).offer((id_, typed), found, explanation)
+        self.query_one(CompletionLine).offer((id_, typed), found, explanation)
 
     @on(Input.Submitted)
     def action_submit(self) -> None:
@@ -481,7 +490,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
     def action_next(self) -> None:
         """Take what is offered, or go on to the next field."""
         self._offer()
-        field, offer = self.focused, self.query_one(OfferLine).chosen
+        field, offer = self.focused, self.query_one(CompletionLine).chosen
         if offer is not None and isinstance(field, Changes | Field):
             field.take(offer)
         else:
@@ -489,7 +498,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
 
     def action_other(self, by: int) -> bool:
         """Mark another offer; false where there is none."""
-        return self.query_one(OfferLine).turn(by)
+        return self.query_one(CompletionLine).turn(by)
 
 
 def _about_preset(preset: PresetChoice, sought: str, width: int) -> str:

@@ -54,7 +54,7 @@ class MeteredDriver(LinuxDriver):
         self._asked: deque[_Asker] = deque()
         self._marks = self._answers = 0
         assert self._file is not None
-        self._tap = _Tap(self._file, self)
+        self._tap = _TerminalFile(self._file, self)
         setattr(self, "_file", self._tap)  # noqa: B010 - declared as a text file, of which only two methods are used
 
     @property
@@ -181,7 +181,7 @@ class MeteredDriver(LinuxDriver):
         super().stop_application_mode()
 
 
-class _Tap:
+class _TerminalFile:
     """The terminal's file as the writing thread uses it; `out` counts characters that the kernel has taken."""
 
     def __init__(self, file: IO[str], driver: MeteredDriver) -> None:

@@ -324,7 +324,7 @@ def _nothing(_width: int) -> str:
     return ""
 
 
-class OfferLine(Lines):
+class CompletionLine(Lines):
     """One of the offers is marked: `chosen` is what Tab takes."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm, MachinePicker
 from mission_tui.tui.screens.sheet import ErrorScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
-from mission_tui.tui.widgets.form_fields import Field, OfferLine
+from mission_tui.tui.widgets.form_fields import CompletionLine, Field
 from tests.faults.hostile.supervisor import BEGUN, Text
 from tests.faults.hostile.texts import MARK
 from tests.supervisor.conftest import stub_spec
@@ -101,7 +101,7 @@ async def through_form(stage: Stage, text: Text, seen: Seen) -> None:
             field.post_message(Paste(BEGUN if field.id == "form-after" else text()))
             await stage.pilot.pause()
             if isinstance(field, Field) and field.value == BEGUN:
-                await _until(lambda: form.query_one(OfferLine).chosen is not None)
+                await _until(lambda: form.query_one(CompletionLine).chosen is not None)
             await stage.press("down")
             seen(f"pasting into field {at}")
     await home(stage)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.supervisor.host.machine import DiskTrend, FullIn
+from mission_tui.supervisor.host.machine import DiskTrend, TimeToFull
 
 GIB = 1 << 30
 
 
-def after(samples: list[tuple[float, int]]) -> FullIn | None:
+def after(samples: list[tuple[float, int]]) -> TimeToFull | None:
     """What the last of `samples` (minutes, bytes free) is answered."""
     trend, answer = DiskTrend(), None
     for minutes, free in samples:

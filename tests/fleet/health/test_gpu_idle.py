@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.health.gpu_idle import GpuIdle, GpuLook
+from mission_tui.fleet.health.gpu_idle import GpuIdle, GpuShareSample
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.fleet.specs.thresholds import GpuIdleLimits
 
@@ -15,10 +15,10 @@ SPEC = Spec(
     run=RunSpec(device="cuda"),
 )
 LIMITS = GpuIdleLimits(looks=10)
-IDLE = GpuLook(3.0, 4.0, 0.3)
+IDLE = GpuShareSample(3.0, 4.0, 0.3)
 
 
-def after(*looks: GpuLook | None) -> GpuIdle:
+def after(*looks: GpuShareSample | None) -> GpuIdle:
     rule = GpuIdle(LIMITS)
     for look in looks:
         rule.update(look)
@@ -46,8 +46,8 @@ def test_slow_environments_are_stepped_at_the_same_time() -> None:
     assert "stepping 8 environments one after another takes 15 ms a step" in words.cause
 
 
-def in_the_environments(env_s: float) -> GpuLook:
-    return GpuLook(IDLE.percent, IDLE.rollout_s, IDLE.update_s, env_s)
+def in_the_environments(env_s: float) -> GpuShareSample:
+    return GpuShareSample(IDLE.percent, IDLE.rollout_s, IDLE.update_s, env_s)
 
 
 def test_a_net_that_was_measured_faster_on_the_cpu_belongs_there() -> None:
@@ -59,23 +59,23 @@ def test_a_net_that_was_measured_faster_on_the_cpu_belongs_there() -> None:
 @pytest.mark.parametrize(
     "looks",
     [
-        [GpuLook(percent, 4.0, 0.3) for percent in (10, 25, 15, 12, 20, 18, 22, 11, 10, 14)],
-        [GpuLook(60.0 if i % 4 == 0 else 0.0, 4.0, 0.3) for i in range(10)],
-        [GpuLook(3.0, 0.4, 0.6)] * 10,
+        [GpuShareSample(percent, 4.0, 0.3) for percent in (10, 25, 15, 12, 20, 18, 22, 11, 10, 14)],
+        [GpuShareSample(60.0 if i % 4 == 0 else 0.0, 4.0, 0.3) for i in range(10)],
+        [GpuShareSample(3.0, 0.4, 0.6)] * 10,
         [None] * 20,
         [IDLE] * 9,
     ],
     ids=["one small net", "bursts of updates", "updates dominate", "the driver does not tell", "not for long"],
 )
-def test_what_is_normal_is_not_complained_about(looks: list[GpuLook | None]) -> None:
+def test_what_is_normal_is_not_complained_about(looks: list[GpuShareSample | None]) -> None:
     """10 to 25 % of a GPU are what a small network takes; a rule that does not know says nothing."""
     assert not after(*looks).on
 
 
 def test_it_is_over_when_the_gpu_is_used_again() -> None:
     """The mean of a whole window has to be above the level for leaving."""
-    rule = after(*[IDLE] * 10, *[GpuLook(20.0, 4.0, 0.3)] * 4)
+    rule = after(*[IDLE] * 10, *[GpuShareSample(20.0, 4.0, 0.3)] * 4)
     assert rule.on
     for _ in range(6):
-        rule.update(GpuLook(20.0, 4.0, 0.3))
+        rule.update(GpuShareSample(20.0, 4.0, 0.3))
     assert rule.off

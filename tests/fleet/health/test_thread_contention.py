@@ -7,18 +7,18 @@ import pytest
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged, FleetEvent, RunCreated
 from mission_tui.fleet.health.replay import replay
-from mission_tui.fleet.health.thread_contention import ID, ProcessLook, ThreadContention, ThreadLook
+from mission_tui.fleet.health.thread_contention import ID, ProcessThreads, ThreadContention, ThreadSample
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.specs.thresholds import ThreadContentionLimits
 
 SCRIPT = Spec(preset="command", run=RunSpec(command=("python", "train.py")))
-BESIDE = ThreadLook((ProcessLook(16, 16.0, 4.0),), 16, 12.0)
+BESIDE = ThreadSample((ProcessThreads(16, 16.0, 4.0),), 16, 12.0)
 """Sixteen threads of one process that all want to compute, and get four of the sixteen cores."""
 
-CALM = ThreadLook((ProcessLook(16, 4.0, 3.9),), 16, 12.0)
+CALM = ThreadSample((ProcessThreads(16, 4.0, 3.9),), 16, 12.0)
 
 
-def after(*looks: ThreadLook | None, speeds: tuple[float | None, ...] = ()) -> ThreadContention:
+def after(*looks: ThreadSample | None, speeds: tuple[float | None, ...] = ()) -> ThreadContention:
     rule = ThreadContention(ThreadContentionLimits())
     for at, look in enumerate(looks):
         rule.update(look, speeds[at] if at < len(speeds) else None)
@@ -43,22 +43,22 @@ def test_many_threads_on_the_few_cores_that_others_leave_are_a_finding_with_the_
     "look",
     [
         None,
-        ThreadLook((ProcessLook(16, 16.0, 15.0),), 16, 0.3),  # alone, and it uses its threads well
-        ThreadLook((ProcessLook(32, 32.0, 15.5),), 16, 0.3),  # alone with more threads than cores: its own affair
-        ThreadLook((ProcessLook(16, 15.0, 13.0),), 16, 3.0),  # beside three busy cores, and hardly slower for it
-        ThreadLook(tuple(ProcessLook(1, 1.0, 0.3) for _ in range(16)), 16, 12.0),  # processes, not threads
-        ThreadLook((ProcessLook(16, 0.9, 0.4),), 16, 15.0),  # threads that sleep
-        ThreadLook((ProcessLook(1, 1.3, 0.2),), 16, 15.0),  # one at work, and others that write a log now and then
+        ThreadSample((ProcessThreads(16, 16.0, 15.0),), 16, 0.3),  # alone, and it uses its threads well
+        ThreadSample((ProcessThreads(32, 32.0, 15.5),), 16, 0.3),  # alone with more threads than cores: its own affair
+        ThreadSample((ProcessThreads(16, 15.0, 13.0),), 16, 3.0),  # beside three busy cores, and hardly slower for it
+        ThreadSample(tuple(ProcessThreads(1, 1.0, 0.3) for _ in range(16)), 16, 12.0),  # processes, not threads
+        ThreadSample((ProcessThreads(16, 0.9, 0.4),), 16, 15.0),  # threads that sleep
+        ThreadSample((ProcessThreads(1, 1.3, 0.2),), 16, 15.0),  # one at work, and others that write a log now and then
     ],
 )
-def test_it_is_silent_where_threads_are_not_the_trouble(look: ThreadLook | None) -> None:
+def test_it_is_silent_where_threads_are_not_the_trouble(look: ThreadSample | None) -> None:
     """However long that lasts."""
     assert not after(*[look] * 50).on
 
 
 def test_two_threads_that_meet_at_every_step_are_found_too() -> None:
     """Each sleeps while the other is late: as measured of torch with two threads on two busy cores."""
-    assert after(*[ThreadLook((ProcessLook(2, 1.48, 0.22),), 2, 1.6)] * 5).on
+    assert after(*[ThreadSample((ProcessThreads(2, 1.48, 0.22),), 2, 1.6)] * 5).on
 
 
 def test_a_moment_is_no_finding_and_what_began_is_over_only_after_a_while() -> None:

@@ -129,7 +129,7 @@ def hold_trainer(run: LiveRun, pid: int) -> None:
     orphans = Orphans()
     orphans.trainer = open_process(pid)
     run.launcher = LocalLauncher(orphans)
-    assert run.look().stage == "keeperless"
+    assert run.poll().stage == "keeperless"
 
 
 def deaf_run(root: Path, core: Core, grace_s: float = 30.0) -> tuple[LiveRun, psutil.Popen]:

@@ -45,15 +45,15 @@ def record(pid: int) -> Record:
 
 def test_the_recorded_process_is_ours(sleeper: subprocess.Popen[bytes]) -> None:
     """Everything matches: ours, held alive, and a signal reaches it."""
-    sighting = verify(record(sleeper.pid), boot_id())
-    assert sighting.verdict == "ours"
-    assert sighting.process is not None
-    assert sighting.process.alive()
-    assert sighting.process.send(signal.SIGTERM)
+    verification = verify(record(sleeper.pid), boot_id())
+    assert verification.verdict == "ours"
+    assert verification.process is not None
+    assert verification.process.alive()
+    assert verification.process.send(signal.SIGTERM)
     assert sleeper.wait(5) == -signal.SIGTERM
-    assert not sighting.process.alive()
-    assert not sighting.process.send(signal.SIGTERM)
-    sighting.process.close()
+    assert not verification.process.alive()
+    assert not verification.process.send(signal.SIGTERM)
+    verification.process.close()
 
 
 @pytest.mark.parametrize("field", ["start_time", "pidfd_inode"])
@@ -67,10 +67,10 @@ def test_any_difference_makes_a_stranger(sleeper: subprocess.Popen[bytes], field
 def test_an_unrecorded_inode_is_not_compared(sleeper: subprocess.Popen[bytes]) -> None:
     """On kernels without pidfs the start time decides."""
     true = record(sleeper.pid)
-    sighting = verify(Record(true.pid, true.start_time, None), boot_id())
-    assert sighting.verdict == "ours"
-    assert sighting.process is not None
-    sighting.process.close()
+    verification = verify(Record(true.pid, true.start_time, None), boot_id())
+    assert verification.verdict == "ours"
+    assert verification.process is not None
+    verification.process.close()
 
 
 def test_another_boot_is_a_stranger(sleeper: subprocess.Popen[bytes]) -> None:
@@ -97,8 +97,8 @@ def test_what_cannot_be_read_is_unverifiable(sleeper: subprocess.Popen[bytes], m
 
     recorded = record(sleeper.pid)
     monkeypatch.setattr(os, "pidfd_open", refused)
-    sighting = verify(recorded, boot_id())
-    assert (sighting.verdict, sighting.process) == ("unverifiable", None)
+    verification = verify(recorded, boot_id())
+    assert (verification.verdict, verification.process) == ("unverifiable", None)
 
 
 def test_a_nasty_process_name_is_parsed(tmp_path: os.PathLike[str]) -> None:

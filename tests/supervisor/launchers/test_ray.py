@@ -283,7 +283,7 @@ async def test_a_run_waits_here_until_a_node_has_room(tmp_path: Path, head: Head
     launcher = RayLauncher()
     run, order = ordered(tmp_path, gpus=0.5)
     job = await submitted(launcher, run, order)
-    assert (launcher.look(job).stage, launcher.look(job).why) == (
+    assert (launcher.poll(job).stage, launcher.poll(job).why) == (
         "queued",
         "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free",
     )
@@ -295,9 +295,9 @@ async def test_a_run_waits_here_until_a_node_has_room(tmp_path: Path, head: Head
     assert (list(head.jobs), handle.address) == ([handle.id], HOME)
     large, its = ordered(tmp_path / "large", gpus=2.0)
     job = await submitted(launcher, large, its)
-    assert launcher.look(job).why == "waits: no node of Ray has 1 CPU, 2 GPU, 0.738 GiB"
+    assert launcher.poll(job).why == "waits: no node of Ray has 1 CPU, 2 GPU, 0.738 GiB"
     assert launcher.stop(job) == "keeper"
-    assert launcher.look(job).stage == "gone"
+    assert launcher.poll(job).stage == "gone"
 
 
 async def test_a_cluster_that_grows_is_handed_what_has_no_room(
@@ -307,13 +307,13 @@ async def test_a_cluster_that_grows_is_handed_what_has_no_room(
     head.used = 1.0
     launcher = RayLauncher()
     grows = await submitted(launcher, *ordered(tmp_path / "grows", gpus=0.5, autoscales=True), beats=2)
-    assert (launcher.look(grows).stage, head.submitted) == ("queued", 1)
+    assert (launcher.poll(grows).stage, head.submitted) == ("queued", 1)
     head.jobs.clear()
     launcher, (run, order) = RayLauncher(), ordered(tmp_path / "waits", gpus=0.5)
     waits = Job(run, 1, order.nonce, launcher.submit(run, order))
     monkeypatch.setattr(ray, "read_attempt_spec", None)
     await launcher.refresh([waits])
-    assert launcher.look(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free"
+    assert launcher.poll(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free"
 
 
 async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, head: Head) -> None:
@@ -322,16 +322,16 @@ async def test_a_submission_whose_answer_was_lost_is_made_once(tmp_path: Path, h
     run, order = ordered(tmp_path)
     launcher = RayLauncher()
     job = await submitted(launcher, run, order, 3)
-    assert (len(head.jobs), launcher.look(job).stage) == (1, "queued")
+    assert (len(head.jobs), launcher.poll(job).stage) == (1, "queued")
     head.set("RUNNING")
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "starting"
+    assert launcher.poll(job).stage == "starting"
     # The supervisor died before it wrote the number: the next one finds it by its name.
     unwritten = Job(run, 1, "n", Handle(launcher="ray", id="", submitted_t=1.0, address=HOME))
     launcher = RayLauncher()
     assert launcher.is_coming(unwritten)
     await launcher.refresh([unwritten])
-    assert (launcher.look(unwritten).stage, launcher.look(unwritten).node) == ("starting", "n1")
+    assert (launcher.poll(unwritten).stage, launcher.poll(unwritten).node) == ("starting", "n1")
 
 
 async def test_a_head_that_goes_down_before_a_submission_is_waited_for(tmp_path: Path, head: Head) -> None:
@@ -340,7 +340,7 @@ async def test_a_head_that_goes_down_before_a_submission_is_waited_for(tmp_path:
     head.gone = True
     run, order = ordered(tmp_path)
     job = await submitted(launcher, run, order)
-    assert (launcher.look(job).stage, "Connection refused" in launcher.look(job).why) == ("queued", True)
+    assert (launcher.poll(job).stage, "Connection refused" in launcher.poll(job).why) == ("queued", True)
     head.gone = False
     await launcher.refresh([job])
     assert (len(head.jobs), run.attempt(1).exit.exists()) == (1, False)
@@ -359,18 +359,18 @@ async def test_a_head_that_is_down_ends_a_launch_and_no_run(
     head.down = True
     with pytest.raises(RayError):
         await launcher.refresh([job])
-    assert (launcher.look(job).stage, launcher.is_free(run)) == ("running", False)
+    assert (launcher.poll(job).stage, launcher.is_free(run)) == ("running", False)
     # What its keeper wrote about its end is believed, whatever the last list said.
     write_json(run.attempt(1).exit, exit_record(1, code=0))
-    assert launcher.look(job).stage == "running"
+    assert launcher.poll(job).stage == "running"
     monkeypatch.setattr(engine, "STATE_S", 0.0)
-    assert (launcher.look(job).stage, launcher.is_free(run)) == ("gone", True)
+    assert (launcher.poll(job).stage, launcher.is_free(run)) == ("gone", True)
     launcher, (run, order) = RayLauncher(), ordered(tmp_path / "new")
     job = await submitted(launcher, run, order)
     ended = read_exit(run.attempt(1).exit)
     assert ended is not None
     assert ended.start_error == f"Ray did not start it: Ray does not answer at {HOME}: Connection refused"
-    assert launcher.look(job).stage == "gone"
+    assert launcher.poll(job).stage == "gone"
 
 
 async def test_a_wrong_token_shuts_out_nobody_else(tmp_path: Path, head: Head) -> None:
@@ -389,7 +389,7 @@ async def test_a_wrong_token_shuts_out_nobody_else(tmp_path: Path, head: Head) -
     assert ended is not None
     assert "does not accept the token" in (ended.start_error or "")
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "starting"
+    assert launcher.poll(job).stage == "starting"
 
 
 async def test_what_ray_never_placed_waits_here_again(tmp_path: Path, head: Head) -> None:
@@ -400,7 +400,7 @@ async def test_what_ray_never_placed_waits_here_again(tmp_path: Path, head: Head
     head.used = 1.0
     head.set("FAILED", error_type="JOB_SUPERVISOR_ACTOR_START_TIMEOUT")
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "queued"
+    assert launcher.poll(job).stage == "queued"
     head.used = 0.0
     await launcher.refresh([job])
     assert len(head.jobs) == 2
@@ -429,7 +429,7 @@ async def test_what_ray_lost_may_go_on_elsewhere(
     job = await submitted(launcher, run, order)
     head.set(status, **more)
     await launcher.refresh([job])
-    seen = launcher.look(job)
+    seen = launcher.poll(job)
     assert seen.stage == "gone"
     assert seen.interrupted.startswith(interrupted) if interrupted else not seen.interrupted
     assert why in seen.why
@@ -448,15 +448,15 @@ async def test_a_job_that_the_head_forgot_is_there_while_its_trainer_writes(
     await launcher.refresh([job])
     head.jobs.clear()
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "running"
+    assert launcher.poll(job).stage == "running"
     for beat in range(4):
         run.attempt(1).alive.write_text(str(beat), encoding="ascii")
         now[0] += 20
         await launcher.refresh([job])
-        assert launcher.look(job).stage == "running"
+        assert launcher.poll(job).stage == "running"
     now[0] += 31
     await launcher.refresh([job])
-    assert "has forgotten job" in launcher.look(job).interrupted
+    assert "has forgotten job" in launcher.poll(job).interrupted
 
 
 async def test_stop_and_kill_are_words_for_the_keeper_and_ray_is_asked_after_the_grace(
@@ -486,7 +486,7 @@ async def test_stop_and_kill_are_words_for_the_keeper_and_ray_is_asked_after_the
     head.set("FAILED", error_type="JOB_SUPERVISOR_ACTOR_DIED")
     run.attempt(1).alive.write_text("beats", encoding="ascii")
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "running"
+    assert launcher.poll(job).stage == "running"
     assert b'"attempt": 2' in run.fence.read_bytes()
 
 

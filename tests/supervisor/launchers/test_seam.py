@@ -238,7 +238,7 @@ async def test_what_it_cannot_do_is_refused_with_another_way(field: Field) -> No
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
-        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].job_status.trains)
         with pytest.raises(UsageError, match="nothing can be frozen on the node of a cluster; pause it instead"):
             await freeze(supervisor.core, Act(id=1, verb="freeze", runs=(run,)))
 
@@ -256,7 +256,7 @@ async def test_one_whose_engine_suspends_it_is_frozen_until_that_lets_it_go_on(f
         run = await supervisor.launch("scripted")
         await supervisor.wait(run, lambda _: field.engine.jobs)
         field.engine.job(run).begin("n1")
-        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].job_status.trains)
         field.engine.job(run).suspend("suspended: ask an administrator")
         view = await supervisor.wait(run, lambda view: view.state == "frozen")
         assert (view.cause, view.held) == ("suspended: ask an administrator", None)
@@ -277,7 +277,7 @@ async def test_one_that_is_not_to_go_on_after_its_time_limit_says_so(field: Fiel
         await supervisor.wait(run, lambda _: field.engine.jobs)
         job = field.engine.job(run)
         job.begin("n1")
-        await supervisor.wait(run, lambda _: supervisor.core.live[run].sighting.trains)
+        await supervisor.wait(run, lambda _: supervisor.core.live[run].job_status.trains)
         with closing(AppendLog(supervisor.core.run_dir(run).metrics)) as rows:
             rows.append(lambda seq: TrainingStarted(seq, 1, time.time()))
             rows.append(lambda seq: TrainingEnded(seq, 1, 1, 64, time.time(), "stopped", checkpoint="000000064"))
@@ -305,7 +305,7 @@ async def test_a_later_supervisor_finds_its_jobs_by_their_handles(field: Field) 
     field.engine.job(ends).end(3)
     async with field.supervisor() as supervisor:
         await supervisor.wait(stays, lambda _: supervisor.core.live[stays].lives())
-        assert supervisor.core.live[stays].sighting.node == "n1"
+        assert supervisor.core.live[stays].job_status.node == "n1"
         assert (await supervisor.wait(ends, lambda view: view.state == "ended")).cause == "exit code 3"
         assert len(field.engine.jobs) == 2
         await kill(supervisor.core, Act(id=1, verb="kill", runs=(stays,)))

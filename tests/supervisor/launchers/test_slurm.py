@@ -205,7 +205,7 @@ async def test_a_submission_without_an_answer_is_looked_for_before_it_is_given_u
         for _ in range(3):
             await launcher.refresh([Job(run, 1, "n", handle)])
         assert answers.called.count("sbatch") == 1
-        seen, ended = launcher.look(Job(run, 1, "n", handle)), read_exit(run.attempt(1).exit)
+        seen, ended = launcher.poll(Job(run, 1, "n", handle)), read_exit(run.attempt(1).exit)
         if found:
             assert (seen.stage, ended) == ("queued", None)
             written = read_handle(run.attempt(1).handle)
@@ -261,13 +261,13 @@ async def test_a_job_without_a_number_on_record_is_found_by_its_name(
     running = entry(9, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n2")
     answers.squeue = lambda _: listed(running)
     launcher = SlurmLauncher()
-    assert launcher.look(job).stage == "unseen"
+    assert launcher.poll(job).stage == "unseen"
     assert launcher.is_coming(job)
     await launcher.refresh([job])
-    assert (launcher.look(job).stage, launcher.look(job).node) == ("starting", "n2")
+    assert (launcher.poll(job).stage, launcher.poll(job).node) == ("starting", "n2")
     answers.squeue = lambda _: listed()
     anew = SlurmLauncher()
-    assert anew.look(job).stage == "unseen"
+    assert anew.poll(job).stage == "unseen"
     for _ in range(2):
         assert anew.is_coming(job)
         await anew.refresh([job])
@@ -295,18 +295,18 @@ async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_
     answers.squeue, answers.jobs = lambda _: listed(), jobs
     for _ in range(5):
         await launcher.refresh([job])
-    assert (launcher.look(job).stage, launcher.look(job).why) == ("queued", "waits: Resources")
+    assert (launcher.poll(job).stage, launcher.poll(job).why) == ("queued", "waits: Resources")
     answers.jobs = lambda _: "No jobs in the system\n"
     await launcher.refresh([job])
     await launcher.refresh([job])
     # It never began: nothing is lost, and the run goes on in another job.
-    assert (launcher.look(job).stage, "does not know its job 7" in launcher.look(job).interrupted) == ("gone", True)
+    assert (launcher.poll(job).stage, "does not know its job 7" in launcher.poll(job).interrupted) == ("gone", True)
     # While no supervisor looked it may have been cancelled, and that was long ago.
     anew, job = SlurmLauncher(), Job(run, 1, "n", read_handle(run.attempt(1).handle))
     for _ in range(3):
-        anew.look(job)
+        anew.poll(job)
         await anew.refresh([job])
-    seen = anew.look(job)
+    seen = anew.poll(job)
     assert (seen.stage, "`resume` has the run go on" in seen.why, seen.interrupted) == ("gone", True, "")
 
 
@@ -335,13 +335,13 @@ async def test_a_job_that_slurm_forgot_is_followed_by_its_files(
     for beat in range(4):
         files.alive.write_text(str(beat), encoding="ascii")
         await launcher.refresh([job])
-        assert launcher.look(job).stage == "running"
+        assert launcher.poll(job).stage == "running"
     assert answers.called.count("scontrol") == 2, "once for the configuration, and once for the job"
     assert launcher.stop(job) == "keeper"
     assert files.signal.read_bytes() == b"TERM\n"
     monkeypatch.setattr(engine, "SILENT_S", 0.0)
     await launcher.refresh([job])
-    assert (launcher.look(job).stage, launcher.look(job).interrupted) == (
+    assert (launcher.poll(job).stage, launcher.poll(job).interrupted) == (
         "gone",
         "Slurm does not know its job 7 any more",
     )
@@ -367,9 +367,9 @@ async def test_without_a_controller_an_end_is_asked_by_file_and_believed_by_file
     assert files.signal.read_bytes() == word
     assert not launcher.is_free(job.dir)
     write_json(files.exit, exit_record(1, code=0, asked="quit"))
-    assert launcher.look(job).stage == "running", "Slurm may say more about the end"
+    assert launcher.poll(job).stage == "running", "Slurm may say more about the end"
     monkeypatch.setattr(engine, "STATE_S", 0.0)
-    assert (launcher.look(job).stage, launcher.is_free(job.dir)) == ("gone", True)
+    assert (launcher.poll(job).stage, launcher.is_free(job.dir)) == ("gone", True)
 
 
 @pytest.mark.parametrize("verb", ["stop", "kill"])
@@ -389,9 +389,9 @@ async def test_what_is_to_end_while_no_controller_comes_back_is_given_up(
     getattr(launcher, verb)(job)
     with pytest.raises(SlurmError):
         await launcher.refresh([job])
-    assert launcher.look(job).stage == "running", "its trainer was heard of just now"
+    assert launcher.poll(job).stage == "running", "its trainer was heard of just now"
     monkeypatch.setattr(engine, "SILENT_S", 0.0)
-    seen = launcher.look(job)
+    seen = launcher.poll(job)
     assert (seen.stage, seen.unsure, launcher.is_free(job.dir)) == ("gone", True, True)
     assert seen.why.startswith("Slurm did not answer")
     answers.squeue = lambda _: listed(
@@ -399,9 +399,9 @@ async def test_what_is_to_end_while_no_controller_comes_back_is_given_up(
     )
     monkeypatch.setitem(engine.GIVEN_UP_S, verb, 60.0)
     await launcher.refresh([job])
-    assert launcher.look(job).stage == "running"
+    assert launcher.poll(job).stage == "running"
     monkeypatch.setitem(engine.GIVEN_UP_S, verb, 0.0)
-    assert launcher.look(job).stage == "gone"
+    assert launcher.poll(job).stage == "gone"
 
 
 async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,12 +420,12 @@ async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeyp
     assert ended is not None
     assert ended.start_error == "Slurm did not start it: Unable to contact slurm controller (connect failure)"
     for job in jobs[1:]:
-        assert (launcher.look(job).stage, launcher.look(job).why) == (
+        assert (launcher.poll(job).stage, launcher.poll(job).why) == (
             "queued",
             "waits for Slurm: Unable to contact slurm controller (connect failure)",
         )
     assert launcher.stop(jobs[2]) == "keeper"
-    assert (launcher.look(jobs[2]).stage, launcher.is_free(given_up[0])) == ("gone", True)
+    assert (launcher.poll(jobs[2]).stage, launcher.is_free(given_up[0])) == ("gone", True)
     answers.called.clear()
     answers.sbatch = lost
     await launcher.refresh(jobs)
@@ -497,7 +497,7 @@ async def test_unanswered_submissions_are_looked_for_in_one_list(
     answers.called.clear()
     await launcher.refresh(jobs)
     assert answers.called == ["squeue"]
-    assert [launcher.look(job).stage for job in jobs] == ["queued", "queued", "gone"]
+    assert [launcher.poll(job).stage for job in jobs] == ["queued", "queued", "gone"]
     assert [launcher._of(job).spec for job in jobs] == [None] * 3
 
 
@@ -521,7 +521,7 @@ async def test_what_slurm_ended_may_go_on_elsewhere(
     entry_now = entry(7, state, name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
     answers.squeue = lambda _: listed(entry_now)
     await launcher.refresh([job])
-    seen = launcher.look(job)
+    seen = launcher.poll(job)
     assert seen.stage == "gone"
     assert seen.interrupted.startswith(why) if why else not seen.interrupted
     assert seen.cancelled == (state == "CANCELLED")
@@ -563,8 +563,8 @@ async def test_a_user_who_may_have_no_more_jobs_waits(tmp_path: Path, monkeypatc
     await launcher.refresh(jobs)
     before = answers.called.count("sbatch")
     for job in jobs:
-        assert launcher.look(job).stage == "queued"
-        assert launcher.look(job).why.startswith("waits for Slurm: QOSMaxSubmitJobPerUserLimit")
+        assert launcher.poll(job).stage == "queued"
+        assert launcher.poll(job).why.startswith("waits for Slurm: QOSMaxSubmitJobPerUserLimit")
     await launcher.refresh(jobs)
     assert answers.called.count("sbatch") == before, "nobody asks again at once"
     for known in launcher._everybody():
@@ -633,10 +633,10 @@ async def test_a_suspended_job_stands_still_and_is_killed_by_slurm(
     name, folder = f"{job.dir.id}.1", str(job.dir.path)
     stands = entry(7, "SUSPENDED", name=name, current_working_directory=folder, nodes="n1")
     answers.squeue = lambda _: listed(stands)
-    assert launcher.look(job).suspended == ""
+    assert launcher.poll(job).suspended == ""
     assert launcher.stop(job) == "keeper"
     await launcher.refresh([job])
-    assert (launcher.look(job).stage, "`scontrol resume 7`" in launcher.look(job).suspended) == ("running", True)
+    assert (launcher.poll(job).stage, "`scontrol resume 7`" in launcher.poll(job).suspended) == ("running", True)
     assert job.dir.attempt(1).signal.read_bytes() == b"TERM\n"
     assert launcher.kill(job) == "keeper"
     await launcher.refresh([job])
@@ -668,7 +668,7 @@ async def test_who_left_no_record_has_what_slurm_printed_on_the_node(
     monkeypatch.setattr(engine, "LAG_S", 0.0)
     await launcher.refresh([job])
     said = "slurmstepd: error: StepId=7 exceeded memory limit; slurm.mem asks for more"
-    assert launcher.look(job).why == f"Slurm ended its job 7: FAILED; {said}"
+    assert launcher.poll(job).why == f"Slurm ended its job 7: FAILED; {said}"
     cancelled = SlurmJob(number="7", name="r.1", folder="/r", state="CANCELLED", reason="JobHeldUser")
     assert cancelled.ended == "somebody cancelled its job 7 in Slurm (scancel)"
     killed = SlurmJob(number="7", name="r.1", folder="/r", state="OUT_OF_MEMORY")

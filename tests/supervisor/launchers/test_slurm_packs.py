@@ -108,7 +108,7 @@ async def test_who_asks_for_something_else_has_a_job_of_its_own(
         jobs.append(Job(run, 1, name, launcher.submit(run, order)))
     await launcher.refresh(jobs)
     assert cluster.jobs == []
-    assert launcher.look(jobs[0]).why == "waits: others may share its job"
+    assert launcher.poll(jobs[0]).why == "waits: others may share its job"
     monkeypatch.setattr(slurm, "GATHER_S", 0.0)
     await launcher.refresh(jobs)
     assert sorted(str(job["name"]) for job in cluster.jobs) == [f"{job.dir.id}.1" for job in jobs]
@@ -121,16 +121,16 @@ async def test_the_end_of_one_is_not_the_end_of_the_job(tmp_path: Path, monkeypa
     cluster, launcher, (one, other) = await shared(tmp_path, monkeypatch, "a", "b")
     cluster.state = "RUNNING"
     await launcher.refresh([one, other])
-    assert launcher.look(one).stage == "starting"
+    assert launcher.poll(one).stage == "starting"
     write_json(one.dir.attempt(1).exit, exit_record(1, code=0))
-    assert (launcher.look(one).stage, launcher.is_free(one.dir)) == ("gone", True)
+    assert (launcher.poll(one).stage, launcher.is_free(one.dir)) == ("gone", True)
     launcher.release(one)
     folders = tmp_path / ".supervisor" / "slurm"
     assert len(list(folders.iterdir())) == 1
-    assert (launcher.look(other).stage, launcher.is_free(other.dir)) == ("starting", False)
+    assert (launcher.poll(other).stage, launcher.is_free(other.dir)) == ("starting", False)
     cluster.state = "NODE_FAIL"
     await launcher.refresh([other])
-    assert launcher.look(other).interrupted == "node n1 was lost"
+    assert launcher.poll(other).interrupted == "node n1 was lost"
     launcher.release(other)
     assert list(folders.iterdir()) == []
 
@@ -144,10 +144,10 @@ async def test_a_member_leaves_the_queue_and_the_job_with_the_last(
     anew = SlurmLauncher()
     for job, left in ((one, []), (other, ["1"])):
         job = Job(job.dir, 1, job.nonce, handle)  # noqa: PLW2901
-        assert anew.look(job).stage == "unseen"
+        assert anew.poll(job).stage == "unseen"
         assert anew.stop(job) == "keeper"
         await anew.refresh([job])
-        assert anew.look(job).stage == "gone"
+        assert anew.poll(job).stage == "gone"
         assert cluster.cancelled == left
     assert one.dir.attempt(1).signal.read_bytes() == b"TERM\n"
 
@@ -166,7 +166,7 @@ async def test_a_shared_submission_without_an_answer_is_looked_for(
     for _ in range(2):
         await launcher.refresh(jobs)
     assert len(cluster.jobs) == 1
-    assert [launcher.look(job).stage for job in jobs] == ["queued", "queued"]
+    assert [launcher.poll(job).stage for job in jobs] == ["queued", "queued"]
     assert [handle.id for job in jobs if (handle := read_handle(job.dir.attempt(1).handle))] == ["1", "1"]
 
     def refused(words: Sequence[str], *_: object) -> str:
@@ -184,6 +184,6 @@ async def test_a_shared_submission_without_an_answer_is_looked_for(
         ended = read_exit(job.dir.attempt(1).exit)
         assert ended is not None
         assert ended.start_error == "Slurm did not start it: invalid partition"
-        assert launcher.look(job).stage == "gone"
+        assert launcher.poll(job).stage == "gone"
         launcher.release(job)
     assert [path.name for path in (tmp_path / ".supervisor" / "slurm").iterdir()] == [f"{jobs[0].dir.id}.1"]
