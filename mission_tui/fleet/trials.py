@@ -24,7 +24,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.metrics import RETURN, Metric, MetricRecord, UpdateDone, counted_records, number, spoken
+from mission_tui.fleet.events.metrics import (
+    Metric,
+    MetricRecord,
+    UpdateDone,
+    counted_records,
+    finite_returns,
+    number,
+    spoken,
+)
 from mission_tui.fleet.events.outcome import OVER, Failed, Finished, Outcome, RunState, Stopped, outcome_word
 from mission_tui.fleet.events.trials import ARMS, Arm, TrialPair, TrialPlan, TrialVerdict, TrialWord
 from mission_tui.fleet.specs.spec import LARGEST_SEED, EvaluateSpec, LimitsKeep, RestartKeep, Spec, rollout_size
@@ -257,13 +265,8 @@ def range_before(plan: TrialPlan, records: Iterable[MetricRecord]) -> tuple[floa
     the start; None where it reported none.
     """
     rows = [record for record in counted_records(records)[0] if isinstance(record, UpdateDone)]
-    means = _means(row for row in rows if not plan.checkpoint or row.update <= plan.from_update)
+    means = finite_returns(row for row in rows if not plan.checkpoint or row.update <= plan.from_update)
     return (min(means), max(means)) if means else None
-
-
-def _means(rows: Iterable[UpdateDone]) -> Sequence[float]:
-    values = (number(row.metrics.get(RETURN)) for row in rows)
-    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 _MARGIN = 0.10

@@ -21,8 +21,15 @@ from msgspec.structs import replace
 
 from mission_tui.cli.html.markup import page, tag
 from mission_tui.cli.html.report_data import Report, report_of
-from mission_tui.cli.html.report_file import MOST_BYTES, check_target, film_in, film_of, write_report
-from mission_tui.cli.html.report_page import ROOMS, page_of
+from mission_tui.cli.html.report_page import (
+    MOST_BYTES,
+    ROOMS,
+    check_target,
+    film_in,
+    film_of,
+    page_of,
+    write_report,
+)
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.verbs import report as report_verb
 from mission_tui.errors import PresetError, UsageError

@@ -1,11 +1,14 @@
 """How a report reads as one page: a summary and curves first, then of each run its findings with what was done about
-them, its settings, evaluations, journal and provenance, as much of each as `DetailLevel` says.
+them, its settings, evaluations, journal and provenance, as much of each as `DetailLevel` says: less until the page is
+small enough for a file, which is there whole or not, and replaces no other unasked.
 """
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui import __version__
 from mission_tui.cli.html.charts import SIGNS, chart, line_classes, swatch
 from mission_tui.cli.html.markup import (
+    GENERATOR,
     Html,
     data_block,
     definitions,
@@ -28,6 +32,7 @@ from mission_tui.cli.html.markup import (
 from mission_tui.cli.html.report_data import Report, ReportedRun, done_about, place_of
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.tables.runs import provenance_rows
+from mission_tui.errors import UsageError
 from mission_tui.fleet.compare import setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
 from mission_tui.fleet.specs.secrecy import masked
@@ -35,14 +40,22 @@ from mission_tui.plain_files import read_given
 from mission_tui.present import numbers
 from mission_tui.present.comparisons import findings_words
 from mission_tui.present.run_settings import proof, setting_changes, settings
+from mission_tui.records.files.atomic import write_atomic
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Result
     from mission_tui.ipc.replies import AuditEntry, DetailsReply
 
 _HERE = Path(__file__).parent
-_ASSET_BYTES = 1 << 20
-"""Of its stylesheet and its script, at most."""
+MOST_BYTES = 2_000_000
+FILM_BYTES = 1_000_000
+_HEAD_BYTES = 4096
+_KINDS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 _SHAPES = {"critical": "■", "warning": "▲", "info": "●"}
 _WORDS = {"open": "open", "acknowledged": "known", "silenced": "silenced", "cleared": "over"}
 
@@ -301,7 +314,7 @@ def page_of(report: Report, command: str, room: DetailLevel, film: Html | None =
         _foot(command, room),
         data_block("chart-data", [facts for _, facts in figures]),
     )
-    css, script = (read_given(_HERE / name, _ASSET_BYTES).decode() for name in ("report.css", "report.js"))
+    css, script = (read_given(_HERE / name, MOST_BYTES).decode() for name in ("report.css", "report.js"))
     return page(f"{title}: report", body, css, script)
 
 
@@ -333,3 +346,58 @@ def _head(title: str, report: Report, made: float) -> Html:
 def _foot(command: str, room: DetailLevel) -> Html:
     less = None if room == ROOMS[0] else tag("p", "So many runs that lists of settings and packages were left out.")
     return tag("footer", less, tag("p", f"Made by mission-tui {__version__} with ", tag("code", command)))
+
+
+def check_target(path: Path, replace: bool) -> None:
+    """Raise `UsageError` for a file that cannot be written, or that is there and is no report of ours."""
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--html {path}: there is no folder {path.absolute().parent}")
+    if path.is_dir():
+        raise UsageError(f"--html {path} is a folder: name a file in it, such as {path / 'report.html'}")
+    if replace or not path.exists():
+        return
+    known = b""
+    with suppress(OSError):  # what cannot be read, or is longer than any report, is none
+        known = read_given(path, MOST_BYTES)[:_HEAD_BYTES]
+    if f'name="generator" content="{GENERATOR}"'.encode() not in known:
+        raise UsageError(f"--html {path} is there and is no report of mission-tui: --replace replaces it")
+
+
+def film_of(path: Path) -> Html:
+    """The picture or film in the file at `path`, inside the page. Raises `UsageError` for what a page cannot show."""
+    try:
+        return film_in(read_given(path, FILM_BYTES))
+    except OSError as error:
+        raise UsageError(f"--film {path}: {error.strerror or error} (at most {FILM_BYTES:,} bytes)") from error
+    except ValueError as error:
+        raise UsageError(f"--film {path}: {error}") from error
+
+
+def film_in(data: bytes) -> Html:
+    """The picture or film whose file has these bytes. Raises `ValueError` for what a page cannot show."""
+    kind = next((kind for head, kind in _KINDS.items() if data.startswith(head)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    source = f"base64,{base64.b64encode(data).decode()}"
+    if kind is not None:
+        return tag("img", src=f"data:{kind};{source}", alt="film of the policy at play", class_="film")
+    if data[4:8] == b"ftyp":
+        return tag("video", src=f"data:video/mp4;{source}", controls=True, class_="film", aria_label="film")
+    raise ValueError("no GIF, PNG, JPEG, WebP or MP4")
+
+
+def write_report(path: Path, report: Report, command: str, *films: Html | None) -> int:
+    """Write the page with the first of `films` with which it is small enough, and say of how many bytes it is.
+
+    What is said of each run goes before a film. Raises `UsageError` where it cannot be made small enough.
+    """
+    data = b""
+    for room in ROOMS:
+        for film in films or (None,):
+            data = page_of(report, command, room, film).encode()
+            if len(data) <= MOST_BYTES:
+                write_atomic(path, data)
+                return len(data)
+    raise UsageError(
+        f"{path} would have {len(data):,} bytes and {MOST_BYTES:,} are the most: name fewer runs or metrics"
+    )

@@ -72,7 +72,7 @@ def report_command(
     nothing from anywhere. A group's name stands for its runs.
     """
     from mission_tui.cli.html.report_data import read_report
-    from mission_tui.cli.html.report_file import check_target, film_of, write_report
+    from mission_tui.cli.html.report_page import check_target, film_of, write_report
     from mission_tui.records.preset_files import resolved_preset
     from mission_tui.records.runs.comparison_sides import naming_left_out
 
@@ -149,7 +149,7 @@ def _films(session: Session, details: Sequence[DetailsReply]) -> tuple[Html, ...
 def _film(session: Session, run: str, name: str) -> Html:
     """The first and the newest policy of `run` in the same episode. Raises `MissionError` with why there is none."""
     from mission_tui.cli.html.markup import join, tag
-    from mission_tui.cli.html.report_file import film_in
+    from mission_tui.cli.html.report_page import film_in
     from mission_tui.ipc.requests import Film
     from mission_tui.ipc.sockets import ConnectionLostError
     from mission_tui.plain_files import read_given

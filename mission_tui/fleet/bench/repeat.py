@@ -12,7 +12,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStarted, UpdateDone, counted_records, number
+from mission_tui.fleet.events.metrics import (
+    MetricRecord,
+    TrainingStarted,
+    UpdateDone,
+    counted_records,
+    finite_returns,
+)
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec, other_settings
 
@@ -123,7 +129,7 @@ def timing_of(records: Iterable[MetricRecord], asked_s: float, warmup_updates: i
         return None
     rollout, update = (sum(row.rollout_s for row in measured), sum(row.update_s for row in measured))
     tail = rows[-1 - max(1, len(measured) // FINAL_SHARE)]
-    rewards = _rewards(rows)
+    rewards = finite_returns(rows)
     return Timing(
         duration_s=last.t - begun,
         overshoot_s=max(0.0, last.t - begun - asked_s),
@@ -149,11 +155,6 @@ def _halves(rows: Sequence[UpdateDone]) -> tuple[float, float] | None:
         return None
     rates = [(b.timesteps - a.timesteps) / (b.t - a.t) for a, b in ((first, middle), (middle, last))]
     return rates[0], rates[1]
-
-
-def _rewards(rows: Sequence[UpdateDone]) -> list[float]:
-    said = (number(row.metrics.get(RETURN)) for row in rows)
-    return [reward for reward in said if reward is not None and math.isfinite(reward)]
 
 
 def work_of(spec: Spec) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from mission_tui.fleet.capacity.machine import ACT_FLOATS, KEEPER_BYTES, MIB, OBS_FLOATS, busy_cores, estimate_memory
+from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, busy_cores, estimate_memory
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 
@@ -74,7 +74,7 @@ def claim_for(spec: Spec, cores: int, gpu: str | None, seen: Peak | None = None)
     """
     if spec.run.command is not None:
         return Claim(cores=busy_cores(spec, cores), ram_bytes=KEEPER_BYTES if seen is None else seen.rss_bytes)
-    memory = estimate_memory(spec, OBS_FLOATS, ACT_FLOATS, cores)
+    memory = estimate_memory(spec, cores)
     ram = memory.total_bytes if seen is None else seen.rss_bytes
     claim = Claim(cores=busy_cores(spec, cores), ram_bytes=min(ram, MOST_BYTES))
     if gpu is None:

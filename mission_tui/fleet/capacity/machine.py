@@ -94,7 +94,7 @@ def assess(
     if spec.run.command is not None:
         # What a command will take is not known, and unknown never counts against a run.
         return Assessment((), (), KEEPER_BYTES if seen_bytes is None else seen_bytes)
-    memory = estimate_memory(spec, OBS_FLOATS, ACT_FLOATS, machine.cores)
+    memory = estimate_memory(spec, machine.cores)
     parameters = policy_parameters(spec, OBS_FLOATS, ACT_FLOATS)
     hard = (
         *_gpu_lacks(spec, machine),
@@ -171,22 +171,22 @@ def _is_batched(spec: Spec) -> bool:
     return env.vec == "native" or (env.vec == "auto" and has_form and not env.wrappers)
 
 
-def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) -> Memory:
+def estimate_memory(spec: Spec, cores: int) -> Memory:
     """Peak host memory of `spec`: buffer, policy, one minibatch's activations, and every process of the run.
 
     Observations are counted as float32, actions as int64; on a GPU part of it lives there instead, and the driver's own
     host memory is not counted.
     """
     if (other := other_settings(spec)) is not None:
-        return _other_memory(spec, other, obs_floats, act_floats, cores)
+        return _other_memory(spec, other, cores)
     hidden, layers = lstm_shape(spec) or (0, 0)
     # Hidden and cell states, of actor and critic, are kept with every transition.
-    transition = 4 * obs_floats + 8 * act_floats + 6 * 4 + 4 * 4 * hidden * layers
+    transition = 4 * OBS_FLOATS + 8 * ACT_FLOATS + 6 * 4 + 4 * 4 * hidden * layers
     widths = sum(map(sum, towers(spec)))
     batch = min(plan_batch(spec).batch_size, rollout_size(spec))
-    activations = 2 * 4 * batch * (widths + obs_floats)
+    activations = 2 * 4 * batch * (widths + OBS_FLOATS)
     workers = likely_workers(spec, cores)
-    learning = PARAMETER_BYTES * policy_parameters(spec, obs_floats, act_floats) + activations
+    learning = PARAMETER_BYTES * policy_parameters(spec, OBS_FLOATS, ACT_FLOATS) + activations
     buffer = BUFFER_COPIES * transition * spec.ppo.n_steps
     return Memory(
         per_env_bytes=buffer + (0 if _is_batched(spec) else ENV_BYTES),
@@ -196,14 +196,14 @@ def estimate_memory(spec: Spec, obs_floats: int, act_floats: int, cores: int) ->
     )
 
 
-def _other_memory(spec: Spec, settings: AlgorithmSpec, obs_floats: int, act_floats: int, cores: int) -> Memory:
+def _other_memory(spec: Spec, settings: AlgorithmSpec, cores: int) -> Memory:
     """The same of another algorithm, a replay buffer as it is once it is full. That lies in host memory always."""
-    plan, replay = plan_batch(spec), replay_size(spec, obs_floats)
-    activations = 2 * 4 * plan.batch_size * (4 * sum(map(sum, towers(spec))) + obs_floats)
-    learning = PARAMETER_BYTES * policy_parameters(spec, obs_floats, act_floats) + activations
+    plan, replay = plan_batch(spec), replay_size(spec, OBS_FLOATS)
+    activations = 2 * 4 * plan.batch_size * (4 * sum(map(sum, towers(spec))) + OBS_FLOATS)
+    learning = PARAMETER_BYTES * policy_parameters(spec, OBS_FLOATS, ACT_FLOATS) + activations
     rollout = 0
     if isinstance(settings, OnPolicySpec):
-        rollout = BUFFER_COPIES * (4 * obs_floats + 8 * act_floats + 6 * 4) * settings.n_steps
+        rollout = BUFFER_COPIES * (4 * OBS_FLOATS + 8 * ACT_FLOATS + 6 * 4) * settings.n_steps
     buffer = 0 if replay is None else replay.full_bytes
     return Memory(
         per_env_bytes=rollout + (0 if _is_batched(spec) else ENV_BYTES),

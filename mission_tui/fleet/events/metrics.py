@@ -230,6 +230,12 @@ MetricRecord = (
 )
 
 
+def finite_returns(rows: Iterable[UpdateDone]) -> list[float]:
+    """The mean return of each update that has one; what is not finite is none."""
+    values = (number(row.metrics.get(RETURN)) for row in rows)
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
 def counted_records(records: Iterable[MetricRecord]) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `records`, in file order, and the `seq` of the rows that later attempts took back."""
     kept: list[MetricRecord] = []

@@ -130,9 +130,9 @@ def uuid_of(handle: Any, failed: Failed, before: str) -> str:
     return text_of(_ask(failed, "uuid", handle, "nvmlDeviceGetUUID")) or before
 
 
-def instances_of(handle: Any, failed: Failed | None = None) -> list[int] | None:
+def instances_of(handle: Any) -> list[int] | None:
     """The numbers of the instances of a GPU in MIG mode, which may be none; None where it is whole."""
-    failed = {} if failed is None else failed
+    failed: Failed = {}
     mode = _ask(failed, "MIG mode", handle, "nvmlDeviceGetMigMode")
     if not mode or not mode[0]:
         return None

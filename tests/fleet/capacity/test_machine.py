@@ -39,7 +39,7 @@ def test_a_small_run_fits_without_a_word() -> None:
 
 def test_the_estimate_is_near_what_was_measured() -> None:
     """An SB3 run of the shape of `beast` peaked at 702 MiB; the parameters are SB3's own count without log_std."""
-    assert estimate_memory(BEAST, 42, 4, cores=2).total_bytes == pytest.approx(702 * MIB, rel=0.05)
+    assert estimate_memory(BEAST, cores=2).total_bytes == pytest.approx(702 * MIB, rel=0.05)
     assert policy_parameters(BEAST, 42, 36) == 1_935_141
 
 

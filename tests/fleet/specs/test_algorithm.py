@@ -63,7 +63,7 @@ def test_a_recurrent_policy_is_counted_with_its_states() -> None:
     nets = 2 * (17 * 64 + 65 * 64) + 65 * 2 + 65
     assert policy_parameters(with_words(*RECURRENT, "ppo.policy_kwargs.lstm_hidden_size=16"), 4, 2) == 2 * 1408 + nets
     assert policy_parameters(small, 4, 2) == 2 * (1408 + 2176) + nets
-    needs = [estimate_memory(spec, 4, 1, 2).per_env_bytes for spec in (plain, recurrent)]
+    needs = [estimate_memory(spec, 2).per_env_bytes for spec in (plain, recurrent)]
     assert needs[1] - needs[0] == 2 * 4 * 4 * 256 * plain.ppo.n_steps
 
 
