@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
-from itertools import pairwise
 
 from mission_tui.fleet.windows import Numbers
 
@@ -41,32 +40,33 @@ def trend_warm_up(budget: int | None) -> int:
 class Quantiles:
     """The spread of a series of any length: a sample of every k-th value, k doubling, at most `SIZE` values.
 
-    They are kept as they came, and beside them in which order they are. `seen` counts the values.
+    They are kept sorted, and beside each the place in which it came. `seen` counts the values.
     """
 
     SIZE = 512
 
     def __init__(self) -> None:
-        self._kept = array("d")
-        self._order = array("H")
+        self._sorted = array("d")
+        self._came = array("H")
         self._stride = 1
         self.seen = 0
 
     def add(self, value: float) -> None:
         """Take in a finite value."""
         if self.seen % self._stride == 0:
-            place = bisect_right(self._order, value, key=self._kept.__getitem__)
-            self._order.insert(place, len(self._kept))
-            self._kept.append(value)
-            if len(self._kept) >= self.SIZE:
-                self._kept = self._kept[::2]
-                self._order = array("H", sorted(range(len(self._kept)), key=self._kept.__getitem__))
+            place = bisect_right(self._sorted, value)
+            self._came.insert(place, len(self._came))
+            self._sorted.insert(place, value)
+            if len(self._sorted) >= self.SIZE:
+                kept = [place for place, came in enumerate(self._came) if came % 2 == 0]
+                self._sorted = array("d", [self._sorted[place] for place in kept])
+                self._came = array("H", [self._came[place] // 2 for place in kept])
                 self._stride *= 2
         self.seen += 1
 
     def at(self, share: float) -> float | None:
         """The value that `share` of the values lie below; None before the first."""
-        return self._kept[self._order[round(share * (len(self._order) - 1))]] if self._order else None
+        return self._sorted[round(share * (len(self._sorted) - 1))] if self._sorted else None
 
 
 class NewestEpisodes:
@@ -137,16 +137,18 @@ class Returns:
     """Takes in the mean return after each update.
 
     `updates` counts rows, `known` those that said a return. `filled` is whether the window that the mean is over holds
-    episodes of this attempt alone, and true where it is not known how many have ended; `warm` is whether trends may be
-    judged: the warm-up is over and the window filled. `low` and `high` are the 5 and the 95 % quantile of all returns,
-    0 before the first. `sampled` and `lengths` are the returns and lengths of those episodes that ended in the row that
-    is judged and were sampled, `newest` the newest of them in all.
+    episodes of this attempt alone, and true where it is not known how many have ended, but for the first row of a log:
+    it has none before it, from which to tell. The mean of the first few episodes is anybody's guess. `warm` is whether
+    trends may be judged: the warm-up is over and the window filled. `low` and `high` are the 5 and the 95 % quantile of
+    all returns, 0 before the first. `sampled` and `lengths` are the returns and lengths of those episodes that ended in
+    the row that is judged and were sampled, `newest` the newest of them in all.
     """
 
     def __init__(self, warm_up: int, stats_window: int) -> None:
         self._warm_up = warm_up
         self._stats_window = stats_window
         self._recent = Numbers(TREND_WINDOW)
+        self._moves = Numbers(TREND_WINDOW - 1)
         self._steps = array("d")
         self._sorted_steps = array("d")
         self._step_before: float | None = None
@@ -162,7 +164,7 @@ class Returns:
         self.ended = 0.0
         self._endings = self._repeats = 0
         self._share_new = 1.0
-        self._was_filled = False
+        self.filled = self.warm = self._was_filled = False
         self.latest: float | None = None
         self.smooth: float | None = None
         self.best: float | None = None
@@ -184,12 +186,17 @@ class Returns:
         self.ended += min(episodes, MOST_EPISODES) if self.episodes > 0 else max(0.0, ended)
         if self.ended:
             self._share_new = min(1.0, max(1.0, self.ended / max(1, self._endings)) / max(1, self._stats_window))
+        # Every rule asks for both in every update.
+        self.filled = self.ended >= self._stats_window or (self.ended == 0.0 and self.updates > 1)
+        self.warm = self.filled and self.updates >= self._warm_up
         if mean is None or not math.isfinite(mean):
             return
         self.known += 1
         # Where episodes end in bursts, an update without any says nothing of how far the next one will move the mean.
         if self.latest is not None and some_ended:
             self._step(mean - self.latest)
+        if self._recent:
+            self._moves.append(abs(mean - self._recent[-1]))
         self._recent.append(mean)
         self._spread.add(mean)
         self.low, self.high = self._spread.at(0.05) or 0.0, self._spread.at(0.95) or 0.0
@@ -207,19 +214,6 @@ class Returns:
         """Whether episodes ended in a row that does not count them: the mean moved, or has not for many rows."""
         self._repeats = self._repeats + 1 if mean == self.latest else 0
         return self._repeats == 0 or self._repeats > MOST_REPEATS
-
-    @property
-    def filled(self) -> bool:
-        """Whether the mean is over a whole window: that of the first few episodes is anybody's guess.
-
-        The first row of a log has none before it, from which to tell how many episodes it is of.
-        """
-        return self.ended >= self._stats_window or (self.ended == 0.0 and self.updates > 1)
-
-    @property
-    def warm(self) -> bool:
-        """Whether rules about trends may speak."""
-        return self.filled and self.updates >= self._warm_up
 
     @property
     def error(self) -> float:
@@ -315,6 +309,6 @@ class Returns:
             returns = list(self._recent)
             half = len(returns) // 2
             gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
-            noise = NOISE_SCALE * statistics.median([abs(later - earlier) for earlier, later in pairwise(returns)])
+            noise = NOISE_SCALE * statistics.median(self._moves)
             self._trend = gain, noise
         return self._trend

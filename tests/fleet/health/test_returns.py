@@ -116,7 +116,7 @@ def test_quantiles_are_bounded_and_close() -> None:
     for _ in range(100_000):
         quantiles.add(dice.random())
     assert quantiles.at(0.5) == pytest.approx(0.5, abs=0.08)
-    assert len(quantiles._kept) <= Quantiles.SIZE
+    assert len(quantiles._sorted) <= Quantiles.SIZE
 
 
 @given(st.lists(st.floats() | st.none(), max_size=80))
