@@ -218,12 +218,15 @@ class HealthJudge:
             self._dead = self._is_dead(row)
         for rule in rules:
             severity = rule.judge(row)
-            if (severity is not None and rule not in silent) or rule.id in self._open:
+            if (severity is not None and rule not in silent) or (self._open and rule.id in self._open):
                 changed += self._follow(rule, severity, row.update, row.t)
+        row.pack()
         if self._after_change in rules:
             # What other rules found in this update is part of how bad it is.
             story = self._after_change
             changed += self._follow(story, story.severity, row.update, row.t)
+        if not changed:
+            return changed
         # What was told twice of one incident, as symptoms came in, is told as it is in the end.
         return list({(finding.id, finding.state): finding for finding in changed}.values())
 

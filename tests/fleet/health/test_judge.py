@@ -24,6 +24,7 @@ from mission_tui.fleet.events.metrics import (
     spoken,
 )
 from mission_tui.fleet.health import HealthJudge, is_news, judge_of
+from mission_tui.fleet.health.rule import Hysteresis, NumbersByTag, row_of
 from mission_tui.fleet.health.rules import RULES
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.fleet.specs.thresholds import Limits
@@ -98,6 +99,30 @@ def test_a_row_judged_twice_changes_nothing() -> None:
     assert [finding for row in rows for finding in one.update(row)] == []
     one.update(update(5, attempt=2))
     assert one.update(update(9, attempt=1, loss="nan")) == []
+
+
+def test_a_row_that_was_judged_is_packed() -> None:
+    """Rules keep rows as evidence: its numbers are the same, and take a third of the memory."""
+    one, record = judge(), update(1, approx_kl=0.01, loss="nan", ret=3.0)
+    one.update(record)
+    assert one._row is not None
+    packed, plain = one._row.metrics, row_of(record).metrics
+    assert isinstance(packed, NumbersByTag)
+    assert repr(dict(packed)) == repr(dict(plain))
+
+
+@given(st.integers(1, 5), st.integers(1, 8), st.lists(st.sampled_from(("over", "between", "calm"))))
+def test_hysteresis_counts_looks(needed: int, window: int, looks: list[str]) -> None:
+    """On after enough looks of the window that were over, off after a whole window of calm ones."""
+    state, on = Hysteresis(needed, window), False
+    for count in range(1, len(looks) + 1):
+        newest = looks[max(0, count - window) : count]
+        if newest.count("over") >= needed:
+            on = True
+        elif newest == ["calm"] * window:
+            on = False
+        assert state.update(over=looks[count - 1] == "over", calm=looks[count - 1] == "calm") is on
+        assert (state.on, state.count, state.looks) == (on, newest.count("over"), len(newest))
 
 
 def test_an_open_incident_lasts_until_the_last_update() -> None:
