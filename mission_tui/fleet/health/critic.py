@@ -67,6 +67,8 @@ class ValueHorizon:
     def update(self, row: Row) -> None:
         """Take in one update."""
         self.length = row.metrics.get("rollout/ep_len_mean", self.length)
+        if self._gamma is not None and self._gamma > NEAR:
+            return  # whatever the losses say
         mean, loss = row.metrics.get(RETURN, math.nan), row.metrics.get(VALUE_LOSS, math.nan)
         explained = row.metrics.get(EXPLAINED)
         if not (math.isfinite(mean) and math.isfinite(loss)) or self.length < SHORTEST or explained is None:

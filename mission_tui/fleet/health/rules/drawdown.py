@@ -285,6 +285,8 @@ class _Relapse:
 
     def is_far(self, now: float, gain: float, peak: float) -> bool:
         """Whether so much of what was gained up to `peak` is undone that neither chance nor an ordinary dip does it."""
+        if not peak - now > LEAST_LOST * gain:
+            return False  # no level was above the peak
         before = self.before
         least = max(LEAST_LOST * gain, TIMES_SPREAD * before.spread, LEAST_SHARE * abs(peak))
         if not before.level - now > least:

@@ -99,7 +99,9 @@ class _Bonus:
 
         A task that is solved, or whose return holds still at its best, needs no better policy.
         """
-        success = self._success
+        success, losses = self._success, self._context.losses
+        if self._context.settings.ent_coef is not None and not losses.large_bonus:
+            return None  # and never will be
         success.update(row)
         share = self._share(row)
         if share is None:
@@ -110,7 +112,7 @@ class _Bonus:
         # A rise that chance may have made is none.
         fine = done or (success.rises_now and success.gained)
         self._poor.update(over=not fine, calm=fine)
-        if not (self._context.losses.large_bonus and self._random.on and self._context.returns.warm):
+        if not (losses.large_bonus and self._random.on and self._context.returns.warm):
             return None
         if self._poor.on:
             return "warning"

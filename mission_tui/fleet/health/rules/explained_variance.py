@@ -138,17 +138,21 @@ class ExplainedVariance(Rule):
 
         Said long before a warm-up that waits for values to learn, and not of a run that goes well without them.
         """
-        well = self._success.solved or self._success.at_ceiling
-        # What was a clear rise once does not become none because the return gets noisier.
-        risen = self._success.gain > REAL_GAIN * self.context.returns.error
-        self._risen = self._risen or (risen and self.context.returns.warm)
-        near = self._horizon.is_none(risen=risen or self._risen)
-        useless = (self.context.losses.values_are_untaught or near) and not well
+        risen = self.context.settings.gamma is None and self._has_risen()
+        near = self._horizon.is_none(risen=risen)
+        useless = self.context.losses.values_are_untaught or near
+        useless = useless and not (self._success.solved or self._success.at_ceiling)
         useless = useless and (self._useless.on or not self._success.rises_now)
         self._useless.update(over=useless, calm=not useless)
         # Twelve updates have said so already.
         self._useless.on = self._useless.on or (useless and self._horizon.tells_nothing)
         return self._useless.on
+
+    def _has_risen(self) -> bool:
+        """Whether the return rose; what was a clear rise once does not become none because it gets noisier."""
+        risen = self._success.gain > REAL_GAIN * self.context.returns.error
+        self._risen = self._risen or (risen and self.context.returns.warm)
+        return risen or self._risen
 
     @property
     def _holds(self) -> bool:

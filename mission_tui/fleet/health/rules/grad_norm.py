@@ -72,10 +72,13 @@ class GradNorm(Rule):
             if len(self._norms) == limits.updates:
                 self._times = statistics.median(self._norms) / self._cap
                 self._high.update(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
+        if not self._high.on:
+            self._exploded, self._severity = False, None
+            return None
         poor, risen = self._success.poor, self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
         far = self._times > limits.critical
-        self._exploded = self._high.on and (self._exploded or (far and risen > limits.critical_rise))
-        if not self._high.on or not (poor or self._exploded):
+        self._exploded = self._exploded or (far and risen > limits.critical_rise)
+        if not (poor or self._exploded):
             self._severity = None
         elif self._times > limits.warning and self.context.returns.warm:
             if self._exploded and poor:

@@ -77,7 +77,8 @@ class KlPersistent(Rule):
         u = self._scale.u(row)
         if u is not None:
             self._rows.append((row, u))
-            cut_short, few, limits = self._cut_short(row), self._of_few(row), self._limits
+            cut_short, limits = self._cut_short(row), self._limits
+            few = u > limits.warning and self._of_few(row)
             over = (u > limits.warning and not few) or cut_short
             self._high.update(over=over, calm=u < limits.warning_leave and not cut_short)
             self._very_high.update(over=u > limits.critical, calm=u < limits.critical_leave)

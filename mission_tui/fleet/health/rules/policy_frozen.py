@@ -192,16 +192,16 @@ class PolicyFrozen(Rule):
         if not self._moved:
             for tag, drift in self._drifts.items():
                 drift.update(row.metrics.get(tag, math.nan))
-        learns = bool(returns.improving) and self._course.gained
-        self._learned = self._learned or (not self._moved and learns)
+        if not (self._moved or self._learned):
+            self._learned = bool(returns.improving) and self._course.gained
         if self._course.rises_now:
             self._learned_with.add(u)
         least = self._least_u()
         self._still.update(over=u < least, calm=u >= least)
         self._idle.update(over=idle, calm=not idle)
         self._dead.update(over=dead, calm=not dead)
-        at_once = self._stopped or learning_rate_of(row, self.context.settings) == 0.0
-        self._cut.update(over=dead and at_once, calm=not dead)
+        at_once = dead and (self._stopped or learning_rate_of(row, self.context.settings) == 0.0)
+        self._cut.update(over=at_once, calm=not dead)
         behind = u < least and returns.warm and bool(returns.flat)
         if behind and returns.share_of_best is not None:
             behind = returns.share_of_best < limits.best_share and not self._course.near_best
