@@ -113,11 +113,12 @@ def keep_last_good(runs: Runs, run: LiveRun) -> None:
     findings = runs.store.run(run.id).journal.findings.values()
     open_ones = [it for it in findings if it.state == "open" and it.severity != "info" and it.attempt == run.attempt]
     try:
-        manifests = [it for it in list_checkpoints(run.dir.checkpoints) if it.attempt == run.attempt]
+        manifests = list_checkpoints(run.dir.checkpoints) if open_ones else []
     except StorageError:
         # What was asked to be kept before stays; the next finding that changes looks again.
         return
-    names = {name for finding in open_ones if (name := _before(finding, manifests)) is not None}
+    own = [it for it in manifests if it.attempt == run.attempt]
+    names = {name for finding in open_ones if (name := _before(finding, own)) is not None}
     run.keep_checkpoints(tuple(sorted(names | ({run.offered} if run.offered else set()))))
 
 

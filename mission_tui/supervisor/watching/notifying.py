@@ -117,6 +117,8 @@ def notify_end(core: Core, run: LiveRun) -> None:
 def _messengers(runs: Runs, run: LiveRun, about: Finding | FailedDuty | None) -> Iterator[_Messenger]:
     """The notification commands of the run's spec, for a finding, a failed duty, or the end of the attempt (None)."""
     keep = run.spec.keep.health if run.spec is not None else HealthKeep()
+    if not (keep.on_event or keep.apprise):
+        return  # a view takes as long as judging a row, and most runs notify nobody
     view = runs.store.view(run.id)
     what: EventWord = "ended"
     finding = failed = None
