@@ -25,6 +25,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import is_live, live_keys
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Schedule, Spec
+from mission_tui.fleet.windows import Window
 
 RATE = "ppo.learning_rate"
 _UNRELATED = ("env.vec", "env.n_workers", "env.imports")
@@ -99,7 +100,7 @@ class AfterChange(Rule):
         self._undone: int | None = None
         self._since: int | None = None
         self._before = _Before()
-        self._rows: list[Row] = []
+        self._rows = Window[Row](_EVIDENCE)
         self._symptoms: dict[str, Severity] = {}
         self._harm: Severity | None = None
         self._largest: tuple[float, float] = 0.0, 0.0
@@ -186,7 +187,7 @@ class AfterChange(Rule):
         """Warning at a quarter of the return's range lost since the change, or no entropy any more; critical at half of
         it, or both. Until half of that has been made up.
         """
-        self._rows = [*self._rows[1 - _EVIDENCE :], row]
+        self._rows.append(row)
         self._scale.update(row)
         if self._since is not None:
             self._measure(row)

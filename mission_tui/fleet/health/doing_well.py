@@ -184,8 +184,8 @@ class Success:
     def _rising(self) -> bool:
         if not self._bests:
             return False
-        returns = self._context.returns
-        return self._bests[-1] - self._bests[0] > max(RISE_SHARE * returns.span, returns.noise)
+        returns, rise = self._context.returns, self._bests[-1] - self._bests[0]
+        return rise > 0.0 and rise > max(RISE_SHARE * returns.span, returns.noise)
 
 
 def _episodes_by(row: Row) -> float:

@@ -221,9 +221,9 @@ class HealthJudge:
             if (severity is not None and rule not in silent) or (self._open and rule.id in self._open):
                 changed += self._follow(rule, severity, row.update, row.t)
         row.pack()
-        if self._after_change in rules:
+        story = self._after_change
+        if story in rules and (story.severity is not None or story.id in self._open):
             # What other rules found in this update is part of how bad it is.
-            story = self._after_change
             changed += self._follow(story, story.severity, row.update, row.t)
         if not changed:
             return changed

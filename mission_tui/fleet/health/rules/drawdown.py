@@ -27,7 +27,7 @@ from bisect import bisect_left
 from msgspec import Struct
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import REAL_GAIN
 from mission_tui.fleet.health.phrases import (
     halved_learning_rate,
@@ -103,7 +103,7 @@ class Drawdown(Rule):
         self._downs = Window[bool](OF_STEPS)
         self._latest = math.nan
         self._steps = Steps.shared(context)
-        self._evidence = Window[dict[str, Metric]](EVIDENCE - 1)
+        self._evidence = Window[tuple[Row, float]](EVIDENCE - 1)
         self._judged: Row | None = None
         self._row: Row | None = None
 
@@ -136,7 +136,7 @@ class Drawdown(Rule):
             self._lost.update(over=lost > limits.warning, calm=calm)
             self._nearly_all.update(over=lost > limits.critical, calm=calm)
             now, gain = max(self._smooth, value), self._peak - self._base
-            far = self._gain_is_real() and self._relapse.is_far(now, gain, self._peak)
+            far = self._relapse.is_far(now, gain, self._peak) and self._gain_is_real()
             self._relapsed.update(over=far, calm=lost < limits.leave)
         return self.severity
 
@@ -160,7 +160,7 @@ class Drawdown(Rule):
         fall = self._fall()
         level = fall.peak - (limits.critical if critical else limits.warning) * (fall.peak - fall.base)
         cause, remedy, assignments = self._steps.blame()
-        latest = [row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))}] if row else []
+        shown = [*self._evidence, *([(row, self._smooth)] if row else [])]
         back = f", where it was at update {fall.back_at:,}" if fall.back_at else ""
         newest = f"the return of the newest {self.context.returns.newest.COUNT} episodes"
         return Explanation(
@@ -172,7 +172,7 @@ class Drawdown(Rule):
             cause=cause,
             advice=f"go back to the checkpoint from before update {fall.peak_update:,} and {remedy}",
             advice_set=assignments,
-            evidence=(*self._evidence, *latest),
+            evidence=tuple(it.evidence(*TAGS) | {"smoothed": spoken(_short(smooth))} for it, smooth in shown),
             signal="rollout/ep_rew_mean",
             threshold=level if math.isfinite(level) and not (fall.hidden or fall.back_at) else None,
             window=limits.critical_updates if critical else limits.warning_updates,
@@ -203,7 +203,7 @@ class Drawdown(Rule):
             self._usual = (returns.noise, returns.smooth_error) if returns.known >= FEWEST else None
             self._evidence.clear()
         elif (row.update - self._peak_update) % max(1, self._limits.warning_updates // 2) == 0:
-            self._evidence.append(row.evidence(*TAGS) | {"smoothed": spoken(_short(self._smooth))})
+            self._evidence.append((row, self._smooth))
 
     def _is_sheer(self, value: float) -> bool:
         """Whether nearly all of a real gain went within a few updates, as nothing that was seen before it does."""

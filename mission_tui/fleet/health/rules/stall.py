@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.episode_endings import Endings, StepCap, shaping_remedy
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.windows import Numbers, Window
@@ -49,7 +48,7 @@ class Stall(Rule):
         """Return and share won when idle endings had risen; None where either is not known."""
         self._cap = StepCap(context, self._endings)
         self._capped = Hysteresis(NEEDED, CALM)
-        self._evidence = Window[dict[str, Metric]](EVIDENCE)
+        self._evidence = Window[Row](EVIDENCE)
 
     def judge(self, row: Row) -> Severity | None:
         """Warning for the trends, critical for a trend over three windows and for life at the cap."""
@@ -59,7 +58,7 @@ class Stall(Rule):
             self._lengths.append(length)
             self._returns.append(value)
             if self._seen % max(1, limits.window // EVIDENCE) == 0:
-                self._evidence.append(row.evidence(*TAGS))
+                self._evidence.append(row)
             self._seen += 1
             if returns.warm and self._seen % limits.every == 0 and len(self._lengths) == limits.window:
                 self._check_lengths()
@@ -79,7 +78,7 @@ class Stall(Rule):
             cause=self._cause(),
             advice=advice,
             advice_set=assignments,
-            evidence=tuple(self._evidence),
+            evidence=tuple(it.evidence(*TAGS) for it in self._evidence),
             signal="rollout/ep_len_mean",
             threshold=threshold,
             window=self._limits.window,
