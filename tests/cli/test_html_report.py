@@ -148,7 +148,15 @@ def test_a_page_says_the_numbers_of_compare() -> None:
 
 def test_a_page_has_no_token_that_was_given_to_a_command() -> None:
     """It is sent to anybody; the run's own folder keeps the words as they were given."""
-    words = ("python", "train.py", "--hub=hf_abcdefghijklmnopqrstuv", "postgres://ada:hunter2@db/runs", "--n=7")
+    words = (
+        "python",
+        "train.py",
+        "--hub=hf_abcdefghijklmnopqrstuv",
+        "postgres://ada:hunter2@db/runs",
+        "--n=7",
+        "--password",
+        "hunter2",
+    )
     it = side("r", [1.0, 5.0])
     spec = structs.replace(it.spec, run=structs.replace(it.spec.run, command=words))
     told = Provenance(t=0.0, cwd="/", python="python", python_version="3", command=" ".join(words), packages={})

@@ -7,6 +7,7 @@ an unknown variable is taken for a secret, because nobody can tell a password fr
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _SECRET = re.compile(
     r"token(?!i[sz])|secret|passw|passphrase|credential|bearer|cookie|jwt|authori[sz]ation|(access|api|private|signing)_?key"
@@ -21,6 +22,11 @@ _ISSUED = re.compile(
 )
 """Tokens as GitHub, Hugging Face, npm, OpenAI, GitLab, PyPI, Slack and AWS issue them, and JSON web tokens."""
 
+_VALUE = r"""(?:"(?P<double>[^"]+)"|'(?P<single>[^']+)'|(?P<plain>[^\s,;&'"\]=]++(?:=+(?!\w))?(?!=)))"""
+_ASSIGNED = re.compile(rf"(?<![\w.-])(?P<name>[a-z-][\w.-]*)={_VALUE}", re.I)
+_OPTION = re.compile(rf"(?<![\w.-])(?P<name>--?[a-z][\w.-]*),?\s+{_VALUE}", re.I)
+"""In a command, or a list of its words: `--api-key VALUE`, `--password=VALUE`, `trainer.token=VALUE`."""
+_BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.I)
 _LOGIN_IN_TEXT, _WHOLE_TOKEN = re.compile(r"://[^/@\s]*@"), re.compile(_ISSUED.pattern + r"[\w.-]*")
 
 # fmt: off
@@ -56,6 +62,8 @@ _SESSION_FAMILIES = (
 )
 # fmt: on
 _PLACE = re.compile(r"_(DIR|PATH|HOME|ROOT|FOLDER)$", re.I)
+_OF_PLACE = re.compile(r"_?(dir|path|home|root|folder|file)$", re.I)
+_NUMBER = re.compile(r"[\d._]+(e[+-]?\d+)?[kMG]?", re.I)
 _SWITCH = re.compile(r"\d{0,3}(\.\d{1,3})?|true|false|on|off|yes|no", re.I)
 
 
@@ -68,8 +76,33 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def masked(text: str) -> str:
-    """`text` with stars for the logins of addresses in it, and for tokens that some service issued."""
-    return _WHOLE_TOKEN.sub("***", _LOGIN_IN_TEXT.sub("://***@", text))
+    """`text` with stars for the logins of addresses in it, for tokens that some service issued, and for what stands
+    behind the name of a secret (`--password`, `api_key=`).
+    """
+    plain = _WHOLE_TOKEN.sub("***", _BEARER.sub(r"\1 ***", _LOGIN_IN_TEXT.sub("://***@", text)))
+    return _OPTION.sub(_masked_value, _ASSIGNED.sub(_masked_value, plain))
+
+
+def masked_words(words: Sequence[str]) -> list[str]:
+    """The words of a command, each as `masked` has it, also where the one before names a secret."""
+    return [
+        "***" if before.startswith("-") and "=" not in before and _hides(before, word) else masked(word)
+        for before, word in zip(("", *words), words, strict=False)
+    ]
+
+
+def _masked_value(found: re.Match[str]) -> str:
+    value = found[found.lastgroup or 0]
+    return found.group().replace(value, "***") if _hides(found["name"], value) else found.group()
+
+
+def _hides(name: str, value: str) -> bool:
+    """Whether `value` behind the option or setting `name` may be a secret: no other option, switch, count or place."""
+    said = name.lstrip("-").replace("-", "_").rpartition(".")[2]
+    if _SECRET.search(said) is None or value.startswith("-") or _SWITCH.fullmatch(value):
+        return False
+    counts = said.endswith("s") and _NUMBER.fullmatch(value) is not None
+    return not counts and not (_OF_PLACE.search(said) is not None and "/" in value)
 
 
 def is_harmless(name: str, value: str) -> bool:

@@ -20,7 +20,7 @@ from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent, SettingsAsked
 from mission_tui.fleet.events.outcome import outcome_word
-from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
+from mission_tui.fleet.specs.secrecy import is_harmless, is_secret, masked, masked_words
 from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.checkpoint import NAME
@@ -217,5 +217,8 @@ def _redacted(name: str, value: Any) -> Any:
     if name.startswith(_ENV):
         return value if is_harmless(name.removeprefix(_ENV), str(value)) else _HIDDEN
     if isinstance(value, list | tuple):
-        return [_HIDDEN if isinstance(it, str) and is_secret("", it) else it for it in value]
-    return _HIDDEN if isinstance(value, str) and is_secret(name.rpartition(".")[2], value) else value
+        words = iter(masked_words([it for it in value if isinstance(it, str)]))
+        return [next(words) if isinstance(it, str) else it for it in value]
+    if not isinstance(value, str):
+        return value
+    return _HIDDEN if is_secret(name.rpartition(".")[2], value) else masked(value)

@@ -10,7 +10,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import PresetFile, as_tables, from_tables, read_preset, resolve
-from mission_tui.fleet.specs.secrecy import is_harmless, is_secret
+from mission_tui.fleet.specs.secrecy import is_harmless, is_secret, masked, masked_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import ABILITIES, abilities_of
 
@@ -136,3 +136,29 @@ def test_a_command_can_do_nothing_but_what_processes_can() -> None:
     assert all(refusal((), ability) for ability in ABILITIES)
     assert [refusal((), verb) for verb in ("stop", "kill", "freeze", "resume")] == [None] * 4
     assert [refusal(ABILITIES, ability) for ability in ABILITIES] == [None] * len(ABILITIES)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("t.py --api-key S1 --password=S2 --pw S3 -n 3", "t.py --api-key *** --password=*** --pw *** -n 3"),
+        ("[t.py, --api-key, S1, --password=S2, -n, 3]", "[t.py, --api-key, ***, --password=***, -n, 3]"),
+        (
+            "t.py --set hub.token=S1 --dsn 'Server=x;Password=S2'",
+            "t.py --set hub.token=*** --dsn 'Server=x;Password=***'",
+        ),
+        ("-H 'Authorization: Bearer S1abcdefgh' --token 'S2 S3'", "-H 'Authorization: Bearer ***' --token '***'"),
+        ("--url https://me:S1@host/x?token=S2==&a=b", "--url https://***@host/x?token=***&a=b"),
+    ],
+)
+def test_what_is_behind_the_name_of_a_secret_is_masked(said: str, shown: str) -> None:
+    """As an option or an assignment, quoted or not, as one text or as a list of words."""
+    assert masked(said) == shown
+
+
+def test_counts_switches_and_places_are_shown() -> None:
+    """An option that only sounds like a secret keeps its value, and so does one without any."""
+    said = "--max-tokens 100000 --n_keys=12 --tokenizer gpt2 --token-file /a/b --password --verbose --use-auth true"
+    assert masked(said) == said
+    assert masked_words(said.split()) == said.split()
+    assert masked_words(["--token", "S1", "--n", "3"]) == ["--token", "***", "--n", "3"]

@@ -208,8 +208,8 @@ def test_a_run_that_names_no_tracker_is_refused_in_a_sentence(
 
 
 def test_secrets_are_not_passed_on(tmp_path: Path) -> None:
-    """Variables that are not known to be harmless, and words of a command that look like tokens, are stars."""
-    command = ("python", "train.py", "--login", "hf_abcdefghijklmnopqrstuvwx", "{lr}")
+    """Variables that are not known to be harmless, and words that look like tokens or are called so, are stars."""
+    command = ("python", "train.py", "--login", "hf_abcdefghijklmnopqrstuvwx", "{lr}", "--api-key", "tulip")
     spec = structs.replace(
         SPEC,
         run=structs.replace(
@@ -219,7 +219,7 @@ def test_secrets_are_not_passed_on(tmp_path: Path) -> None:
     said = about(recorded_run(tmp_path, spec)).settings
     assert said["run.env.MY_PASSWORD"] == "***"
     assert said["run.env.WANDB_MODE"] == "offline"
-    assert said["run.command"] == ["python", "train.py", "--login", "***", "{lr}"]
+    assert said["run.command"] == ["python", "train.py", "--login", "***", "{lr}", "--api-key", "***"]
     assert "tulip" not in str(said)
 
 
