@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import stable_baselines3
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
@@ -21,6 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_no
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Spec
+from mission_tui.plain_files import open_fresh
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.trainer.building.arguments import learner_arguments, ppo_arguments
@@ -126,17 +128,21 @@ def _stock_class(algo: Algo) -> Any:
 def _save_normalizer(vec: VecNormalize, boundary: Boundary, file: Path) -> str:
     model_state.restore_normalizer(vec, boundary.state["normalizer"], lanes=False)
     beside = file.with_suffix(".vecnormalize.pkl")
-    _replace(beside, lambda path: vec.save(str(path)))
+    # As its `save` does, which takes no file that is open.
+    _replace(beside, lambda opened: pickle.dump(vec, opened))
     return str(beside)
 
 
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Have `write` make a sibling of `path` that then takes its place, so that no half of a file is ever there."""
+def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Have `write` fill a sibling of `path` that then takes its place, so that no half of a file is ever there.
+
+    The sibling is a new file, whatever bore its name: whoever else may write in the folder can foretell that.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # SB3 appends .zip to a name without a suffix.
-    sibling = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix or '.zip'}")
+    sibling = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        write(sibling)
+        with os.fdopen(open_fresh(sibling, 0o666), "wb") as opened:
+            write(opened)
         sibling.replace(path)
     finally:
         sibling.unlink(missing_ok=True)

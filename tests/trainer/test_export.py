@@ -20,7 +20,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
-from mission_tui.trainer.export import _vec, main
+from mission_tui.trainer.export import _replace, _vec, main
 from mission_tui.trainer.spaces import described, described_space
 from mission_tui.trainer.state.boundary import restore_learner
 from mission_tui.trainer.state.checkpoint import load_checkpoint
@@ -183,3 +183,15 @@ def test_a_space_comes_back_from_its_description(space: spaces.Space[Any], tmp_p
     assert back == space
     assert back.dtype == space.dtype
     assert described(spaces.Text(4)) is None
+
+
+def test_an_export_is_written_through_no_link(tmp_path: Path) -> None:
+    """Whoever may write in the folder puts links there, also under the name that it has until it is whole."""
+    theirs = tmp_path / "precious"
+    theirs.write_text("kept")
+    for name in ("run.zip", f".run.zip.{os.getpid()}.tmp", f".run.{os.getpid()}.tmp.zip"):
+        (tmp_path / name).symlink_to(theirs)
+    _replace(tmp_path / "run.zip", lambda opened: opened.write(b"a policy"))
+    assert (tmp_path / "run.zip").read_bytes() == b"a policy"
+    assert not (tmp_path / "run.zip").is_symlink()
+    assert theirs.read_text() == "kept"
