@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from mission_tui.errors import EX_FAILED, EX_RESUMABLE
 from mission_tui.fence import Fence, describe_overtaken
 from mission_tui.keeper import child, files
 from mission_tui.keeper.ladder import Ladder, block_signals
-from mission_tui.keeper.proc import become_subreaper, oom_kills
+from mission_tui.keeper.proc import OomWatch, become_subreaper
 from mission_tui.plain_files import open_to_lock
 from mission_tui.process_name import call_process
 from mission_tui.procfs import read_stat, wait_channel
@@ -85,7 +86,7 @@ def _supervise_trainer(
     trainer, keeper = read_stat(pid), read_stat(os.getpid())
     assert trainer is not None  # our child and not yet waited for
     assert keeper is not None
-    oom_kills_before = oom_kills()
+    killed = OomWatch()
     ladder = Ladder(trainer, order.grace_s, lambda: _unsaved_bytes(run_dir / "checkpoints"))
     start_error = None
     try:
@@ -100,6 +101,7 @@ def _supervise_trainer(
     def each_tick() -> None:
         nonlocal overtaken
         output.trim()
+        killed.look(time.monotonic())
         if fence.due and not overtaken and fence.overtaken_by() is not None:
             overtaken = True
             ladder.kill()
@@ -121,7 +123,7 @@ def _supervise_trainer(
         swept=ladder.swept,
         left=[{"pid": left.pid, "state": left.state, "wchan": wait_channel(left.pid)} for left in ladder.left],
         unlinked=unlinked,
-        oom_killed=by_itself and (oom_kills() or 0) > (oom_kills_before or 0),
+        oom_killed=by_itself and killed.lately(),
         start_error=start_error,
         peak_rss_bytes=None if start_error else ladder.peak_rss_bytes,
         last_output=output.tail().decode("utf-8", "replace"),

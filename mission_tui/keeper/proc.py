@@ -9,12 +9,15 @@ import ctypes
 import errno
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from mission_tui.procfs import Stat, process_ids, read_stat
 
 PR_SET_CHILD_SUBREAPER = 36
+LATELY_S = 10.0
 
 
 def descendants(root: int) -> list[Stat]:
@@ -101,6 +104,26 @@ def oom_kills(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self
                     words = file.read_text(encoding="ascii").split()
                     return int(words[words.index("oom_kill") + 1])
     return None
+
+
+class OomWatch:
+    """Whether the kernel killed for memory in this control group lately. Others are in it too: a SIGKILL from a hand
+    is not the kernel's because another run met its own hours ago.
+    """
+
+    def __init__(self, count: Callable[[], int | None] = oom_kills) -> None:
+        self._count = count
+        self._before = self._newest = count() or 0
+        self._looked_s = -inf
+
+    def look(self, now_s: float) -> None:
+        """At each tick, at `now_s` on the monotonic clock."""
+        if now_s - self._looked_s >= LATELY_S:
+            self._before, self._newest, self._looked_s = self._newest, self._count() or 0, now_s
+
+    def lately(self) -> bool:
+        """Whether it did since a moment that is `LATELY_S` to twice that ago."""
+        return (self._count() or 0) > self._before
 
 
 def become_subreaper() -> None:

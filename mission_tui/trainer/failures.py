@@ -76,6 +76,10 @@ class EnvError(MissionError):
     """An environment raised, or the process it lived in died."""
 
 
+class EnvMemoryError(EnvError):
+    """It was memory that an env worker got none of, or for whose lack the kernel killed it."""
+
+
 class CallbackError(MissionError):
     """A callback of the preset raised; its cause is what it raised."""
 
@@ -116,8 +120,11 @@ def _kind(error: BaseException) -> FailureKind:
     match error:
         case PresetError():
             return "config"
+        case EnvMemoryError():
+            return "oom"
         case EnvError():
-            return "env"
+            # In the trainer's own process it is the cause that says so.
+            return "oom" if error.__cause__ is not None and _kind(error.__cause__) == "oom" else "env"
         case NonFiniteError():
             return "nan"
         case MemoryError():

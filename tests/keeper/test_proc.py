@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.proc import descendants, oom_kills, pidfd_inode, send
+from mission_tui.keeper.proc import LATELY_S, OomWatch, descendants, oom_kills, pidfd_inode, send
 from mission_tui.procfs import Stat, boot_id, read_stat, wait_channel
 from tests.waiting import until
 
@@ -169,6 +169,22 @@ def test_kills_for_memory_are_counted_by_both_versions_of_groups(
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(text)
     assert oom_kills(tmp_path, tmp_path / "own") == (3 if "oom_kill 3" in text else None)
+
+
+def test_a_kill_for_memory_of_hours_ago_is_no_cause_now() -> None:
+    """What the kernel counted within the last seconds counts; what it counted before, of another run, does not."""
+    count = 4
+    watch = OomWatch(lambda: count)
+    watch.look(0.0)
+    assert not watch.lately()
+    count = 5
+    assert watch.lately()
+    watch.look(0.5)
+    assert watch.lately()
+    watch.look(LATELY_S)
+    assert watch.lately()
+    watch.look(2 * LATELY_S)
+    assert not watch.lately()
 
 
 def test_small_facts_are_read() -> None:

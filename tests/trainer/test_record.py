@@ -125,6 +125,16 @@ DIVIDED = (
 """Both as an H100 that another process had filled had them said."""
 
 
+def test_an_environment_without_memory_is_out_of_memory() -> None:
+    """Where the trainer steps it, the cause says what it was; other causes leave it the environment's."""
+    kinds = []
+    for cause in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), KeyError("x")):
+        error = EnvError("an environment raised it")
+        error.__cause__ = cause
+        kinds.append(classify(error).kind)
+    assert kinds == ["oom", "oom", "env"]
+
+
 def test_a_full_gpu_is_named_with_who_holds_its_memory() -> None:
     """In a sentence that ends where it should, not in the middle of torch's advice."""
     assert classify(RuntimeError(NO_MEMORY + DIVIDED)).cause == f"RuntimeError: {NO_MEMORY}"

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from tests.trainer.probe_envs import Walk
 
-FINE, RAISE, UNPICKLABLE, LEAVE, HANG, EXIT, CRASH, SPEAK, EAT = range(9)
+FINE, RAISE, UNPICKLABLE, LEAVE, HANG, EXIT, CRASH, SPEAK, EAT, STARVE = range(10)
 
 
 class StubbornError(Exception):
@@ -28,7 +28,7 @@ class StubbornError(Exception):
 class Obedient(Walk):
     """Fails in the way that its action names."""
 
-    action_space: spaces.Space[Any] = spaces.Discrete(9)
+    action_space: spaces.Space[Any] = spaces.Discrete(10)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         match int(action):
@@ -50,6 +50,8 @@ class Obedient(Walk):
             case 8:
                 eaten = [bytearray(b"x" * (1 << 20)) for _ in range(1 << 14)]
                 raise AssertionError(len(eaten))
+            case 9:
+                raise MemoryError
         return super().step(action)
 
     def refuse(self) -> None:

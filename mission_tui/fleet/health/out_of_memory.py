@@ -24,17 +24,28 @@ __all__ = ["ID", "out_of_memory"]
 SMALL_BATCH = 64
 """A minibatch that is smaller still saves next to nothing beside the network itself."""
 GIB = 2.0**30
+_GREW_TIMES, _GREW_BYTES = 2.0, 512 << 20
+"""Nets, rollout and environments are there after an update; a process for evaluations that comes later takes less."""
 SENTENCE_CHARACTERS = 300
 
 Advice = tuple[str, tuple[str, ...]]
 
 
 def out_of_memory(
-    spec: Spec, outcome: Outcome, facts: ExitFacts | None, *, attempt: int, update: int, t: float, held_bytes: int = 0
+    spec: Spec,
+    outcome: Outcome,
+    facts: ExitFacts | None,
+    *,
+    attempt: int,
+    update: int,
+    t: float,
+    held_bytes: int = 0,
+    settled: tuple[int, int] | None = None,
 ) -> Finding | None:
     """The finding about an attempt that ended so at unix time `t` after `update` updates; None of any other end.
 
-    `held_bytes` is the most memory that it was seen to hold, 0 where it was not looked at.
+    `held_bytes` is the most memory that it was seen to hold, 0 where it was not looked at; `settled` is an early update
+    of it, with the bytes that it held then.
     """
     if not isinstance(outcome, Failed):
         return None
@@ -42,7 +53,10 @@ def out_of_memory(
     if said is None:
         return None
     on_gpu = any(sign in said for sign in NO_GPU_MEMORY)
-    if spec.run.command is None:
+    grew = "" if on_gpu or settled is None else _growth(spec, settled, held_bytes)
+    if grew:
+        advice, assignments = _KEEPS_MEMORY
+    elif spec.run.command is None:
         advice, assignments = _on_gpu(spec) if on_gpu else _on_machine(spec)
     else:
         advice, flags = _of_command(spec, on_gpu=on_gpu)
@@ -57,7 +71,7 @@ def out_of_memory(
         first_update=update,
         last_update=update,
         sentence=f"it ran out of memory on the {'GPU' if on_gpu else 'machine'}: {said}{held}",
-        cause=_needs(spec, on_gpu=on_gpu),
+        cause=grew or _needs(spec, on_gpu=on_gpu),
         advice=advice,
         advice_set=assignments,
         first_t=t,
@@ -78,6 +92,24 @@ def _said(outcome: Failed, facts: ExitFacts | None) -> str | None:
     signs = (*NO_GPU_MEMORY, *NO_MEMORY)
     lines = reversed(facts.last_output.splitlines())
     return next((clean(line, SENTENCE_CHARACTERS) for line in lines if any(sign in line for sign in signs)), None)
+
+
+_KEEPS_MEMORY: Advice = (
+    (
+        "look for what keeps growing in its environment, wrappers or callbacks: smaller settings only delay it; "
+        "until it is found, a resume begins with free memory again"
+    ),
+    (),
+)
+
+
+def _growth(spec: Spec, settled: tuple[int, int], held_bytes: int) -> str:
+    """That it held ever more, which no setting explains; empty where it did not, or a replay buffer filled."""
+    update, early_bytes = settled
+    grew = held_bytes >= _GREW_TIMES * early_bytes and held_bytes - early_bytes >= _GREW_BYTES
+    if not grew or (spec.run.command is None and replay_buffer_of(spec) is not None):
+        return ""
+    return f"it held {rounded(early_bytes / GIB)} GiB after update {update:,}, and ever more since then"
 
 
 def _needs(spec: Spec, *, on_gpu: bool) -> str:

@@ -103,6 +103,7 @@ def _find_out_of_memory(core: Core, run: LiveRun, outcome: Outcome, ended: ExitR
         update=0 if row is None else row.update,
         t=t,
         held_bytes=run.peak_rss_bytes,
+        settled=run.settled,
     )
     if found is not None:
         core.record_observed(run, lambda seq, at: FindingChanged(seq, at, found))

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded
+from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
@@ -72,6 +72,8 @@ class LiveRun(Struct, eq=False):
     peak_rss_bytes: int = 0
     peak_vram_bytes: int | None = None
     """What the processes of its attempt were seen to hold at most."""
+    settled: tuple[int, int] | None = None
+    """An early update of the attempt that they had begun with everything made, and the bytes that they held then."""
     visible_gpus: str | None = None
     """`CUDA_VISIBLE_DEVICES` of its trainer."""
 
@@ -143,7 +145,7 @@ class LiveRun(Struct, eq=False):
         self.handle, self.job_status = None, NOTHING_SEEN
         self.by_mailbox, self.clock_lag_s = "MISSION_TUI_MAILBOX" in order.env, 0.0
         self.visible_gpus = order.env.get(VISIBLE)
-        self.peak_rss_bytes, self.peak_vram_bytes = 0, None
+        self.peak_rss_bytes, self.peak_vram_bytes, self.settled = 0, None, None
         self.followed_until, self.followed_elsewhere = 0.0, False
         self.judge_anew()
 
@@ -370,9 +372,11 @@ class LiveRun(Struct, eq=False):
             if not each.answer.done():
                 each.answer.set_result(answer)
 
-    def update_peaks(self, rss_bytes: int, vram_bytes: int | None) -> None:
-        """Take in what its processes hold now."""
+    def update_peaks(self, rss_bytes: int, vram_bytes: int | None, row: UpdateDone | None = None) -> None:
+        """Take in what its processes hold now, and since which `row`."""
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
+        if self.settled is None and row is not None and row.attempt == self.attempt:
+            self.settled = row.update, rss_bytes
         if vram_bytes is not None:
             self.peak_vram_bytes = max(self.peak_vram_bytes or 0, vram_bytes)
 

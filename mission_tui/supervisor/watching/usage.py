@@ -401,7 +401,7 @@ class UsageMeter:
         gpu, rss_bytes = self._machine.gpu, self._resident_bytes(run_id, stats)
         holders = [pid for pid, it in stats.items() if pid in gpu.held and self._machine.holders.hold(pid, it.started)]
         vram_bytes = _sum(gpu.held[pid] for pid in holders)
-        self._runs.live[run_id].update_peaks(rss_bytes, vram_bytes)
+        self._runs.live[run_id].update_peaks(rss_bytes, vram_bytes, self._runs.store.run(run_id).metrics.row)
         if not before.keys() & stats.keys() or elapsed_s <= 0.0:
             return None
         return Usage(

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from mission_tui.envs.channel import BEGIN, ERROR, QUIT, Assignment, Channel, Raised, Spin, frame, spins
 from mission_tui.fleet.text import clean
 from mission_tui.run_module import module_words
-from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.failures import EnvError, EnvMemoryError
 
 _KEPT_BYTES = 8192
 _READ_BYTES = 1 << 16
@@ -321,9 +321,11 @@ class WorkerProcess:
             code = self._process.wait(_LAST_BREATH_S)
         except subprocess.TimeoutExpired:
             return EnvError(f"{self._name} closed its socket while alive, in {self._at()}")
-        how = exit_reason(code, OomKills.read().since(self._oom_kills))
+        meanwhile = OomKills.read().since(self._oom_kills)
+        how = exit_reason(code, meanwhile)
         said = quote(self._stderr.of(self._heard))
-        return EnvError(
+        starved = -code == signal.SIGKILL and meanwhile.group
+        return (EnvMemoryError if starved else EnvError)(
             f"{self._name} {how} in {self._at()}; " + (f"it last said: {said}" if said else "it said nothing")
         )
 

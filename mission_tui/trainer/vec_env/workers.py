@@ -35,7 +35,7 @@ from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, ano
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
 from mission_tui.forks import leave_fork
-from mission_tui.trainer.failures import EnvError
+from mission_tui.trainer.failures import EnvError, EnvMemoryError
 from mission_tui.trainer.running_time import unstopped_s
 from mission_tui.trainer.vec_env.worker_process import AnswerTimeout, WorkerProcess, WorkerStderr
 
@@ -195,7 +195,8 @@ def _error(who: str, doing: str, raised: Raised) -> Exception:
     error = raised.error
     if not isinstance(error, Exception) or doing in _OWN_WORK:
         where = "" if doing == "step" else f" in {doing}"
-        error = EnvError(f"{who}: environment {raised.env} raised {raised.sentence}{where}")
+        kind = EnvMemoryError if isinstance(error, MemoryError) else EnvError
+        error = kind(f"{who}: environment {raised.env} raised {raised.sentence}{where}")
     error.add_note(f"In {who}, environment {raised.env}:\n{raised.text}")
     return error
 

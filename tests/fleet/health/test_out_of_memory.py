@@ -22,8 +22,14 @@ SPEC = Spec(
 )
 
 
-def found(spec: Spec, outcome: Outcome, facts: ExitFacts | None = None, held: int = 0) -> Finding | None:
-    return out_of_memory(spec, outcome, facts, attempt=2, update=7, t=100.0, held_bytes=held)
+def found(
+    spec: Spec,
+    outcome: Outcome,
+    facts: ExitFacts | None = None,
+    held: int = 0,
+    settled: tuple[int, int] | None = None,
+) -> Finding | None:
+    return out_of_memory(spec, outcome, facts, attempt=2, update=7, t=100.0, held_bytes=held, settled=settled)
 
 
 def a_command(*words: str) -> Spec:
@@ -53,6 +59,26 @@ def test_what_the_kernel_ended_asks_for_fewer_environments_and_as_many_transitio
     odd = found(structs.replace(SPEC, env=structs.replace(SPEC.env, n_workers=16)), Failed("oom", "MemoryError"))
     assert odd is not None
     assert odd.advice_set == ("env.n_envs=8", "ppo.n_steps=256", "env.n_workers=8")
+
+
+def test_what_held_ever_more_is_not_told_to_use_fewer_environments() -> None:
+    """A leak runs out with any settings; a start, an evaluation beside it, a full GPU and a replay buffer are none."""
+    killed = Failed("oom", "the kernel ended it for lack of memory", signal=9)
+    said = found(SPEC, killed, held=3 << 30, settled=(2, 1 << 30))
+    assert said is not None
+    assert said.cause == "it held 1 GiB after update 2, and ever more since then"
+    assert said.advice.startswith("look for what keeps growing in its environment")
+    assert said.advice_set == ()
+    for spec, outcome, held, settled in (
+        (SPEC, killed, 3 << 30, None),
+        (SPEC, killed, 3 << 30, (2, 2 << 30)),
+        (SPEC, killed, 700 << 20, (2, 300 << 20)),
+        (SPEC, Failed("oom", CUDA), 3 << 30, (2, 1 << 30)),
+        (change(SPEC, ("run.algo=sac", "env.id=Pendulum-v1")), killed, 3 << 30, (2, 1 << 30)),
+    ):
+        other = found(spec, outcome, held=held, settled=settled)
+        assert other is not None
+        assert other.advice_set != ()
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from mission_tui.envs.channel import EnvRecipe
 from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import EnvError, classify
 from mission_tui.trainer.vec_env import WorkersVecEnv, build_vec_env
-from mission_tui.trainer.vec_env.worker_process import AnswerTimeout
+from mission_tui.trainer.vec_env.worker_process import AnswerTimeout, OomKills
 from tests.trainer.harness import spec_with
-from tests.trainer.worker_envs import CRASH, EXIT, FINE, HANG, LEAVE, RAISE, SPEAK, UNPICKLABLE
+from tests.trainer.worker_envs import CRASH, EXIT, FINE, HANG, LEAVE, RAISE, SPEAK, STARVE, UNPICKLABLE
 from tests.waiting import until
 
 LANES = 4
@@ -82,6 +82,18 @@ def test_what_an_environment_raises_arrives_with_its_place(what: int, sentence: 
         assert "in step\n" in caught.value.__notes__[0]
         assert classify(caught.value).kind == "env"
         assert vec.get_attr("steps") == [2, 2, 1, 1]
+
+
+def test_a_worker_without_memory_is_no_fault_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MemoryError in a worker, and a worker that the kernel kills for memory, are of the kind oom, not env."""
+    with obedient() as vec:
+        with pytest.raises(EnvError, match="MemoryError") as raised:
+            vec.step(act(STARVE))
+        monkeypatch.setattr(OomKills, "since", lambda *_: OomKills(1, 1))
+        os.kill(vec.pids[1], signal.SIGKILL)
+        with pytest.raises(EnvError, match="killed by the kernel for lack of memory") as killed:
+            vec.step(act())
+    assert [classify(it.value).kind for it in (raised, killed)] == ["oom", "oom"]
 
 
 @split_or_not
