@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,6 +62,18 @@ def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:
     found = machine.machine_checks(tmp_path / "not" / "yet")
     assert [check.name for check in found] == ["cores", "memory", "disk"]
     assert all(check.detail for check in found)
+
+
+def test_a_disk_that_is_short_of_inodes_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free bytes are no help without names; a file system that counts none is not blamed."""
+    levels = []
+    for files, left in ((400, 3), (10**6, 10**5), (0, 0)):
+        counted = SimpleNamespace(f_files=files, f_favail=left)
+        monkeypatch.setattr(os, "statvfs", lambda _, it=counted: it)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40, total=1 << 41))
+        (disk,) = [check for check in machine.machine_checks(tmp_path) if check.name == "disk"]
+        levels.append(disk.level)
+    assert levels == ["warn", "ok", "ok"]
 
 
 def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def events_of(run: RunDir) -> list[FleetEvent]:
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "immutable": (immutable, "immutable"),
     "in the way": (in_the_way, "something that is no folder"),
-    "no inodes": (without_inodes, "free some disk space (or inodes)"),
+    "no inodes": (without_inodes, "no inodes left (`df -i`): remove files there"),
 }
 
 

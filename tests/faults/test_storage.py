@@ -65,7 +65,7 @@ def test_d2_a_write_cut_short_at_any_size_leaves_the_old_state(scene: str, tmp_p
 @pytest.mark.slow
 @mounting
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(("kind", "remedy"), [("inodes", "free some disk space"), ("readonly", "mounted read-only")])
+@pytest.mark.parametrize(("kind", "remedy"), [("inodes", "no inodes left"), ("readonly", "mounted read-only")])
 def test_d3_no_inodes_and_a_read_only_disk_are_named(kind: str, remedy: str, tmp_path: Path) -> None:
     """Every change of state is refused with its own reason, and leaves the old state."""
     # A supervisor keeps the journals of what it adopts open for as long as it lives, so its disk cannot be taken away.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.files.atomic import StorageError, storing, write_atomic, write_json
 from tests.records.limits import file_size_limit
 
 
@@ -30,6 +32,19 @@ def test_the_mode_is_kept_from_the_first_byte(tmp_path: Path) -> None:
     path = tmp_path / "launch.json"
     write_json(path, {"env": {"TOKEN": "x"}}, mode=0o600)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_disk_without_inodes_is_not_told_to_free_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is asked how many it has left; where it counts none, or has no room either, nothing is said."""
+    full, real = OSError(errno.ENOSPC, "No space left on device"), os.statvfs(tmp_path)
+    said = []
+    for files, names, room in ((400, 0, 9), (400, 50, 9), (0, 0, 9), (400, 0, 0)):
+        counted = SimpleNamespace(f_files=files, f_favail=names, f_bavail=room, f_frsize=real.f_frsize)
+        monkeypatch.setattr(os, "statvfs", lambda _, it=counted: it)
+        with pytest.raises(StorageError) as caught, storing(tmp_path / "not" / "there"):
+            raise full
+        said.append("no inodes left" in str(caught.value))
+    assert said == [True, False, False, False]
 
 
 def test_a_refused_write_leaves_the_old_file(tmp_path: Path) -> None:

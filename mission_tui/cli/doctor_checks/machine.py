@@ -20,6 +20,7 @@ from mission_tui.present.machines import START, STOP, Mps
 from mission_tui.present.numbers import size
 
 RAM_LOW_BYTES = 2 << 30
+INODES_LOW = 1000
 DISK_LOW_BYTES = 5 << 30
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Oldest driver branch per CUDA major (CUDA Toolkit release notes, table of minor version compatibility)."""
@@ -73,6 +74,10 @@ def _disk(root: Path) -> Check:
         return Check(
             "disk", "warn", detail, "checkpoints may fill it: free some space or move the runs root with --runs-dir"
         )
+    names = os.statvfs(ground)
+    if names.f_files and names.f_favail < INODES_LOW:
+        detail = f"{detail}, but only {names.f_favail:,} inodes of {names.f_files:,} (`df -i`)"
+        return Check("disk", "warn", detail, "a run needs about 40, and more for each checkpoint: remove files there")
     return Check("disk", "ok", detail)
 
 

@@ -24,7 +24,7 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
 
 REMEDIES = {
-    errno.ENOSPC: "free some disk space (or inodes) there",
+    errno.ENOSPC: "free some disk space there",
     errno.EDQUOT: "free some of your disk quota there",
     errno.EROFS: "the file system was mounted read-only; look at `dmesg`",
     errno.EACCES: "check who owns the folder",
@@ -35,6 +35,9 @@ REMEDIES = {
     "be moved from there: remove it with `rm -r`, or keep the runs root on a volume",
     errno.EIO: "the disk reports errors; copy the run directory to another one",
 }
+
+_FEW_INODES = 16
+"""A folder that could not be filled was removed again, and its names are free when this is asked."""
 
 JSON_BYTES = 16 << 20
 """Longer than any order with the largest environment that the kernel starts a process with."""
@@ -66,7 +69,18 @@ def storing(path: Path, action: str = "write") -> Iterator[None]:
         yield
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "check the folder and start again")
+        if error.errno == errno.ENOSPC and _without_inodes(path):
+            remedy = "its disk has room, but no inodes left (`df -i`): remove files there"
         raise StorageError(f"cannot {action} {path}: {error.strerror or error}; {remedy}", error.errno) from error
+
+
+def _without_inodes(path: Path) -> bool:
+    """Whether it is names that the disk of `path`, or of the folder that it was to stand in, has no more of."""
+    for place in (path, *path.parents):
+        with suppress(OSError):
+            disk = os.statvfs(place)
+            return bool(disk.f_files and disk.f_favail < _FEW_INODES and disk.f_bavail)
+    return False
 
 
 class Reserve:
