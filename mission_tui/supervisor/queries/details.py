@@ -61,7 +61,6 @@ MOST_NUMBER = 2**63
 """No integer of an evaluation means more; who reads the answer may know no larger ones."""
 SHOWN = 200
 _ITSELF = "the run's own rule"
-_OUTSIDE = "outside, by a signal"
 
 
 async def details(core: RunCatalog, request: GetDetails) -> DetailsReply:
@@ -264,17 +263,27 @@ def _unasked(event: journal.FleetEvent) -> Iterator[AuditEntry]:
             yield AuditEntry(t=event.t, what="park", detail=clean(event.why), by=_ITSELF)
         case journal.ClockStepped():
             how = "forward" if event.by_s > 0.0 else "back"
-            yield AuditEntry(t=event.t, what="clock set", detail=f"{abs(event.by_s):.0f} s {how}", by=_OUTSIDE)
+            yield AuditEntry(t=event.t, what="clock set", detail=f"{_how_far(abs(event.by_s))} {how}", by="outside")
         case journal.GoalReached():
             detail = clean(f"{event.goal} with update {event.update:,}, at {event.timesteps:,} steps")
             yield AuditEntry(t=event.t, what="goal reached", detail=detail)
         case journal.RunFrozen(by="outside"):
-            yield AuditEntry(t=event.t, what="freeze", detail=clean(event.why), by=_OUTSIDE)
+            # Where there is a reason it was no signal: the machine slept, or its engine has it stand.
+            by = "outside" if event.why else "outside, by a signal"
+            yield AuditEntry(t=event.t, what="freeze", detail=clean(event.why), by=by)
         case journal.RunThawed(by="outside"):
-            yield AuditEntry(t=event.t, what="thaw", by=_OUTSIDE)
+            yield AuditEntry(t=event.t, what="thaw", by="outside")
         case journal.AttemptEnded():
             cause = f"{outcome_word(event.outcome)}: {event.outcome.cause}".removesuffix(": ")
             yield AuditEntry(t=event.t, what="ended", detail=clean(cause, NOTE_CHARS))
+
+
+def _how_far(seconds: float) -> str:
+    """By how much a clock was set: seconds mean nothing to who looks for three hours."""
+    for unit_s, word in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 1.5 * unit_s:
+            return f"{seconds / unit_s:.1f} {word}".replace(".0 ", " ")
+    return f"{seconds:.0f} s"
 
 
 def _attempt(event: journal.AttemptStarting) -> AuditEntry:

@@ -8,6 +8,7 @@ from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     FindingChanged,
     FleetEvent,
     GoalReached,
@@ -15,6 +16,7 @@ from mission_tui.fleet.events.journal import (
     RestartDue,
     RunCreated,
     RunFrozen,
+    RunThawed,
     SettingsAsked,
 )
 from mission_tui.fleet.events.outcome import Failed
@@ -70,6 +72,23 @@ def test_restarts_are_the_runs_own() -> None:
         ("restart due", "the run's own rule", "1 of 3 in a row, in 5 s, after a failure"),
         ("restart", "the run's own rule", "attempt 2 from 000081920"),
         ("freeze", "outside, by a signal", ""),
+    ]
+
+
+def test_a_clock_that_was_set_and_a_machine_that_slept_are_no_signals() -> None:
+    """By how much in the unit that one looks for, and no signal where something else is known."""
+    entries = told(
+        *(ClockStepped(1, 1.0, 1, by_s) for by_s in (-10800.0, 42.2, 90.0, 200_000.0)),
+        RunFrozen(2, 2.0, 1, "outside", why="the machine was suspended"),
+        RunThawed(3, 3.0, 1, "outside"),
+    )
+    assert entries == [
+        ("clock set", "outside", "3 hours back"),
+        ("clock set", "outside", "42 s forward"),
+        ("clock set", "outside", "1.5 minutes forward"),
+        ("clock set", "outside", "2.3 days forward"),
+        ("freeze", "outside", "the machine was suspended"),
+        ("thaw", "outside", ""),
     ]
 
 
