@@ -10,7 +10,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, trace_of
+from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, setting_words, trace_of
 from mission_tui.fleet.compare.comparison import spread_of
 from mission_tui.fleet.compare.results import packed, thinned, unpacked
 from mission_tui.fleet.events.findings import Finding
@@ -18,6 +18,7 @@ from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, MetricRec
 from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.history.run import RunHistory
+from mission_tui.fleet.specs.sb3_algorithms import SacSpec
 from mission_tui.fleet.specs.spec import Normalize, Spec
 from mission_tui.fleet.views.run import view_of
 from tests.fleet.recorded import SPEC, STEPS, update
@@ -84,6 +85,26 @@ def test_a_mission_whose_rules_changed_is_another_task() -> None:
     assert [(row.name, row.values[::3]) for row in found.settings] == [("rules", ("0a1b2c", "d4e5f6"))]
     same = [replace(it, rules="0a1b2c") for it in new]
     assert len(compared(*old, *same).cohorts) == 1
+
+
+def test_algorithms_are_told_apart_by_their_names_and_not_by_tables_that_the_other_lacks() -> None:
+    """SAC at two temperatures beside PPO: a ranking and a legend name the algorithm and the temperature alone."""
+    run = structs.replace(SPEC.run, algo="sac")
+    hot, cold = (structs.replace(SPEC, run=run, sac=SacSpec(ent_coef=it)) for it in (0.2, 0.1))
+    found = compared(side("hot", [1.0], hot), side("cold", [2.0], cold), side("ppo", [3.0]))
+    assert [it.settings for it in found.ranking] == [
+        {"run.algo": "ppo", "sac.ent_coef": None},
+        {"run.algo": "sac", "sac.ent_coef": 0.1},
+        {"run.algo": "sac", "sac.ent_coef": 0.2},
+    ]
+    assert [setting_words(found.settings, at) for at in range(3)] == [
+        "algo sac, ent_coef 0.2", "algo sac, ent_coef 0.1", "algo ppo, ent_coef -"
+    ]  # fmt: skip
+    assert {"sac.gamma", "ppo.gamma"} <= {row.name for row in found.settings}
+    assert any("algorithms differ (sac, ppo)" in note and "can be compared" in note for note in found.notes)
+    elsewhere = structs.replace(cold, env=structs.replace(SPEC.env, id="Pendulum-v1"))
+    notes = compared(side("there", [2.0], elsewhere), side("ppo", [3.0])).notes
+    assert not any("can be compared" in note for note in notes)
 
 
 def at_speed(steps_per_s: float) -> list[MetricRecord]:

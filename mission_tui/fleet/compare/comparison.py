@@ -14,7 +14,14 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.compare.differing import RULES, Row, cohort_key, differing_provenance, differing_settings
+from mission_tui.fleet.compare.differing import (
+    RULES,
+    Row,
+    beside_algorithm,
+    cohort_key,
+    differing_provenance,
+    differing_settings,
+)
 from mission_tui.fleet.compare.results import (
     MEASURES,
     POINTS,
@@ -365,7 +372,7 @@ def compare(
             _CONTRASTED if one_task else _OF_THE_MACHINE,
             against_first(finals) if is_ranked else None,
         ),
-        ranking=ranked(finals, [members[0] for members in groups], settings) if is_ranked else (),
+        ranking=ranked(finals, [members[0] for members in groups], beside_algorithm(settings)) if is_ranked else (),
         budget=budget,
         ranked_by=ranked_by(finals),
         settings=settings,
@@ -519,10 +526,9 @@ def _notes(
         yield "the environments differ in their settings: the same return may not mean the same"
     algorithms = dict.fromkeys(algorithm_name(side.spec) for side in sides if side.spec.run.command is None)
     if len(algorithms) > 1:
-        yield (
-            f"the algorithms differ ({', '.join(algorithms)}): an update is not the same in each, nor are losses; "
-            "returns by step or by time can be compared"
-        )
+        returns = "" if other else "; returns by step or by time can be compared"
+        named = ", ".join(algorithms)
+        yield f"the algorithms differ ({named}): an update is not the same in each, nor are losses{returns}"
     if names & _MACHINE:
         yield "the machines differ: speeds and times cannot be compared"
     for cohort in cohorts:

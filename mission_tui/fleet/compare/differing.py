@@ -10,12 +10,16 @@ from msgspec import Struct
 
 from mission_tui.fleet.compare.results import Side
 from mission_tui.fleet.events.provenance import Provenance
+from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.specs.flat_settings import APART, SEED, learned_with, value_word, written_settings
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 
 RULES = "rules"
 """The row that says by which rules a MissionGym run plays, by the first characters of their digest."""
+ALGORITHM = "run.algo"
+_PPO = "ppo"
 _CHOSEN = ("env.vec", "env.n_workers", "ppo.batch_size", "ppo.n_epochs", "run.device", "run.threads")
 """Settings that the trainer fills where nobody gave them: what it chose counts, not that nobody wrote it."""
 
@@ -38,9 +42,28 @@ def differing_settings(sides: Sequence[Side]) -> tuple[Row, ...]:
     """A row per setting that is not the same in all. The seed is none, it stands with each run; and neither is what
     `APART` lists.
     """
-    rows = _rows([effective_settings(side) for side in sides])
+    tables = [effective_settings(side) for side in sides]
+    if any(ALGORITHM in table for table in tables):
+        names = [None if side.spec.run.command is not None else algorithm_name(side.spec) for side in sides]
+        tables = [{ALGORITHM: name} | table for name, table in zip(names, tables, strict=True)]
+    rows = _rows(tables)
     unsaid = _unsaid([written_settings(side.spec) for side in sides], sides)
     return tuple(row for row in rows if row.name not in (SEED, *unsaid) and not row.name.startswith(APART))
+
+
+def beside_algorithm(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """`rows` without the settings of an algorithm that are the same in all of its runs: its name says as much."""
+    algorithms = next((row.values for row in rows if row.name == ALGORITHM), None)
+    if algorithms is None:
+        return tuple(rows)
+    tables = [name if name is None or name in OTHERS else _PPO for name in algorithms]
+    found = []
+    for row in rows:
+        table = row.name.partition(".")[0]
+        own = [value for value, its in zip(row.values, tables, strict=True) if its == table]
+        if table not in (_PPO, *OTHERS) or any(value != own[0] for value in own):
+            found.append(row)
+    return tuple(found)
 
 
 def _unsaid(written: Sequence[Mapping[str, Any]], sides: Sequence[Side]) -> set[str]:
@@ -80,6 +103,7 @@ def setting_words(rows: Sequence[Row], at: int, most: int = 3) -> str:
 
     Empty where nothing differs. Of more than `most` settings the first are named.
     """
+    rows = beside_algorithm(rows)
     short = [row.name.rpartition(".")[2] for row in rows]
     names = [name if short.count(name) == 1 else row.name for name, row in zip(short, rows, strict=True)]
     words = [f"{name} {value_word(row.values[at])}" for name, row in zip(names, rows, strict=True)][:most]
