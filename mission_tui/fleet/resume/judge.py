@@ -205,6 +205,8 @@ def _changes(sides: Sides) -> Iterator[Change]:
             ruling.override and ruling.grade == "refuse",
             ruling.answered_by,
         )
+    if sides.was.run.algo == sides.now.run.algo:
+        yield from _without_effect(sides, {name: it for name, it in contradictions.items() if name not in after})
     yield from _spaces(sides.facts)
     if (empty := begins_empty(sides)) is not None:
         yield Change("replay buffer", "not in the checkpoint", "empty", empty.grade, empty.why)
@@ -242,6 +244,22 @@ def _is_taken(sides: Sides, remedy: Remedy) -> bool:
     except MissionError:
         return False
     return _values(after, plan_batch(after)) == now and any(was[name] != now[name] for name in fields)
+
+
+def _without_effect(sides: Sides, contradictions: Mapping[str, str]) -> Iterator[Change]:
+    """What is now set in a table that trains nothing here, such as PPO's of a run of SAC: it would do nothing."""
+    old = {violation.keys[0] for violation in violations(sides.was)}
+    for name, sentence in contradictions.items():
+        if name not in old:
+            before, now = (_looked_up(spec, name) for spec in (sides.was, sides.now))
+            yield Change(name, _said(before), _said(now) if "." in name else "set", "refuse", sentence)
+
+
+def _looked_up(spec: Spec, name: str) -> Any:
+    value: Any = spec
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
 
 
 def _values(spec: Spec, plan: BatchPlan) -> dict[str, Any]:

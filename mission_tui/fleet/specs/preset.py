@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +22,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field, structs
 
-from mission_tui.errors import UsageError, nearest
+from mission_tui.errors import PresetError, UsageError, nearest
 from mission_tui.fleet.specs import schema
+from mission_tui.fleet.specs.algorithm import complaints_about_unused_tables
 from mission_tui.fleet.specs.assignment import Assignment, expand
 from mission_tui.fleet.specs.consistency import TRAINERS_OWN, violations
 from mission_tui.fleet.specs.health_file import HealthFile, layers_below, profile_of
@@ -490,6 +492,9 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
             if key == "ppo.batch_size" and spec.run.compile:
                 raise UsageError(f"{key}: with run.compile every shape was compiled at the start; stop it, then resume")
             continue
+        with suppress(PresetError):
+            for _, sentence in complaints_about_unused_tables(draft_change(spec, words)):
+                raise UsageError(sentence)
         raise UsageError(f"{format_quantity(key)} {_why_not(key, keys)}")
 
 

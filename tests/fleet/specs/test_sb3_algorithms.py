@@ -162,6 +162,8 @@ def test_another_algorithm_takes_nothing_over_from_the_one_below() -> None:
         (("sac.ent_coef=0.1",), "sac.ent_coef", "refuse", "part of the checkpoint"),
         (("sac.net_arch=[64]",), "sac.net_arch", "refuse", "do not fit"),
         (("keep.checkpoint.replay_buffer=false",), "keep.checkpoint", "safe", "what is kept"),
+        (("ppo.learning_rate=0.003",), "ppo.learning_rate", "refuse", "the nearest valid key is sac.learning_rate"),
+        (("td3.tau=0.1",), "td3", "refuse", "has no effect with run.algo = 'sac'"),
     ],
 )
 def test_a_resume_with_other_settings_is_judged(words: tuple[str, ...], name: str, grade: str, said: str) -> None:
@@ -184,9 +186,10 @@ def test_a_resume_without_its_replay_buffer_says_what_is_no_longer_exact() -> No
 def test_while_it_trains_its_learning_rate_can_be_set() -> None:
     """Nothing else of it, and nothing of PPO."""
     check_live(spec_of(), ("sac.learning_rate=1e-4", "run.total_timesteps=30000"))
-    for word in ("sac.tau=0.1", "ppo.learning_rate=1e-4"):
-        with pytest.raises(UsageError, match=r"sac\.learning_rate"):
-            check_live(spec_of(), (word,))
+    with pytest.raises(UsageError, match=r"sac\.learning_rate"):
+        check_live(spec_of(), ("sac.tau=0.1",))
+    with pytest.raises(UsageError, match=r"ppo\.learning_rate has no effect .* the nearest valid key is sac\.lear"):
+        check_live(spec_of(), ("ppo.learning_rate=1e-4",))
 
 
 def test_what_is_typed_is_completed_by_the_keys_of_its_algorithm() -> None:
