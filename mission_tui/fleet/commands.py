@@ -245,6 +245,7 @@ CATALOGUE: tuple[Command, ...] = (
         "a foreign run: see what it would run, and take it for yours",
         ("D",),
         "adopt",
+        hint=1,
         needs="marked",
         sheet=True,
     ),
@@ -393,6 +394,10 @@ def is_applicable(name: str, view: RunView, finding: Finding | None = None) -> b
         return not view.pausing
     if name == "evaluate":
         return view.last_checkpoint is not None
+    if name == "watch":
+        # Its tab saves a first checkpoint of one that trains, and says of all others what there is.
+        saved = view.last_checkpoint is not None or view.state not in OVER
+        return saved and not foreign and refusal(view.can, "evaluate") is None
     if name == "resume":
         # One that ended before its first checkpoint begins anew, and in the queue it takes its place again.
         return view.state in _HELD | OVER or view.pausing or view.restart is not None

@@ -123,8 +123,8 @@ def stuck_sentence(view: RunView) -> str:
 
 def _has_risen(view: RunView) -> bool:
     """Whether the return has gained more than its own noise since the first updates, and still has half of that."""
-    if view.course is None or view.best is None:
-        return True  # unknown: then nothing is said of it
+    if view.course is None or view.best is None or any(it.checkpoint and it.kind != "resumed" for it in view.origins):
+        return True  # unknown, as what a policy from elsewhere had gained there is: then nothing is said of it
     import statistics  # which takes 3 ms to load, and the first picture waits for it
 
     known = [middle for middle in view.course.middles if middle is not None and math.isfinite(middle)]

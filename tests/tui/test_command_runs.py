@@ -9,7 +9,7 @@ from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.requests import Act, Apply, Evaluate
 from mission_tui.tui.screens.questions import LineInputScreen
 from mission_tui.tui.widgets.footer import hints
-from tests.tui.fleets import LIVE, a_fleet, a_run
+from tests.tui.fleets import LIVE, a_fleet, a_run, ended
 from tests.tui.stage import staged
 
 COMMAND = a_run(
@@ -45,9 +45,18 @@ async def test_of_several_marked_runs_those_that_can_are_asked() -> None:
 
 
 def test_the_footer_offers_no_pause_of_a_command() -> None:
-    """What would only be refused is not offered; stop and kill are."""
-    assert "pause" in labels(LIVE[0])
-    assert {"pause", "stop", "kill"} & labels(COMMAND) == {"stop", "kill"}
+    """What would only be refused is not offered, nor a policy to watch; stop and kill are."""
+    assert {"pause", "watch"} <= labels(LIVE[0])
+    assert {"pause", "watch", "stop", "kill"} & labels(COMMAND) == {"stop", "kill"}
+    assert "watch" not in labels(ended("loop-0000", 5, "failed", can=()))
+
+
+def test_the_footer_names_the_key_that_adopts_a_foreign_run() -> None:
+    """There is nothing else that could be done with it; of one's own runs it says nothing."""
+    foreign = labels(ended("theirs-0000", 5, "finished", flags=("foreign",)))
+    assert "adopt" in foreign
+    assert not {"watch", "resume", "evaluate"} & foreign
+    assert "adopt" not in labels(LIVE[0])
 
 
 async def test_what_a_command_has_not_reported_is_never_a_zero() -> None:

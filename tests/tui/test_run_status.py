@@ -11,7 +11,9 @@ from mission_tui.fleet.events.findings import FailedDuty
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.events.processes import RunFlag
+from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.history.course import Course, GoalView, ValueAtUpdate
+from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.fleet.views.snapshot import HeldResources, Restart, RunView
 from mission_tui.present.run_state import FLAG_SENTENCES, flag_sentences, share_done, state_word
 from mission_tui.tui.drawing import colours
@@ -66,6 +68,13 @@ def test_the_badge_names_the_worst_first() -> None:
     assert run_status.badge(a_run("a", findings=(silenced,)))[0] == "ok"
 
 
+@pytest.mark.parametrize("rule", Limits.__struct_encode_fields__)
+def test_what_is_wrong_is_whole_in_the_list_on_80_columns(rule: str) -> None:
+    """With how many findings ask for action; `health` has 13 cells there, after a blank."""
+    found = (structs.replace(KL_FINDING, rule=rule), structs.replace(KL_FINDING, id="other", severity="info"))
+    assert len(run_status.badge(a_run("a", findings=(found[0], *found)))[0]) <= 13
+
+
 def test_a_slow_start_names_the_environment_once_the_trainer_speaks() -> None:
     """Before that it imports; after it something of the user's is in the way."""
     silent, speaks = (a_run("a", flags=("slow-start",), connected=it, env_id="Walk-v0") for it in (False, True))
@@ -100,7 +109,9 @@ async def test_a_run_is_named_with_its_health_in_any_width(width: int) -> None:
 
 
 def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
-    """It always chooses the same action and gained nothing: `stuck`; a policy that was decided by learning is `ok`."""
+    """It always chooses the same action and gained nothing: `stuck`; a policy that was decided by learning is `ok`,
+    also in a run that began with its checkpoint.
+    """
     never = Course(1, *[tuple(-1.66 + 0.01 * (at % 3) for at in range(25))] * 2)
     lost = Course(1, *[(*(0.4 * at for at in range(15)), *[0.1] * 10)] * 2)
     learned = Course(1, *[tuple(min(6.4, 0.4 * at) for at in range(25))] * 2)
@@ -120,6 +131,9 @@ def test_a_run_that_stands_still_is_not_ok_before_a_rule_says_so() -> None:
     )
     unmoved = {"rollout/ep_rew_mean": (), "train/approx_kl": (0.0,) * 8}
     assert said(never, -1.64, entropy=0.5, series=unmoved) == "stuck"
+    trial = Origin("trial", "a-0001", "a")
+    assert said(never, -1.64, origins=(trial,)) == "stuck"
+    assert said(never, -1.64, origins=(structs.replace(trial, checkpoint="000002048"),)) == "ok"
 
 
 @pytest.mark.parametrize(

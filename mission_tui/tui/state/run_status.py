@@ -29,7 +29,7 @@ _SHORT_RULES: Mapping[str, str] = {
     "actions-at-bound": "bounds",
     "explained-variance": "EV",
     "value-loss": "value",
-    "ent-coef": "entropy coef.",
+    "ent-coef": "ent_coef",
     "grad-norm": "gradient",
     "reward-oscillation": "swings",
     "throughput": "slow",
@@ -37,6 +37,8 @@ _SHORT_RULES: Mapping[str, str] = {
     "gpu-idle": "GPU idle",
     "out-of-memory": "memory",
     "nan": "NaN",
+    "resume-probe": "resume",
+    "checkpoint-age": "checkpoint",
 }
 _RANK = {"critical": 0, "warning": 1, "info": 2}
 
