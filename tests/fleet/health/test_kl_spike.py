@@ -59,6 +59,18 @@ def test_the_spike_that_did_it_is_named() -> None:
     assert words.sentence.startswith("update 64 changed the policy")
 
 
+@pytest.mark.parametrize(("spikes", "blamed"), [(range(61, 70, 8), 61), (range(61, 240, 9), 223)])
+def test_a_spike_of_long_ago_is_not_blamed_for_a_fall(spikes: range, blamed: int) -> None:
+    """Others prolong the watch while the return is a little below; what falls after its own is told of a later one."""
+    lines = [row(n, {"approx_kl": 0.01, "clip_range": 0.2, "ret": ret}) for n, ret in enumerate(RISING, start=1)]
+    for n in range(61, spikes[-1] + 3):
+        ret = 57.0 if n <= spikes[-1] else 40.0
+        lines.append(row(n, {"approx_kl": 0.8 if n in spikes else 0.01, "clip_range": 0.2, "ret": ret}))
+    [words] = judged(KlSpike, lines).words
+    assert words.sentence.startswith(f"update {blamed} changed the policy")
+    assert "the return fell from 59 to 40" in words.sentence
+
+
 def test_what_never_recovers_stays_critical() -> None:
     """The watch may be over: a return that stays down is still lost."""
     assert after_spike(59.0, *[20.0] * 100).changes == [(62, "critical")]

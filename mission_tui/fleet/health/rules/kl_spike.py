@@ -29,7 +29,8 @@ class KlSpike(Rule):
     """One attempt's rule. The return before the spike is the reference.
 
     A spike that comes while the return is below it only prolongs the watch; after that it is watched in the first one's
-    place.
+    place. What falls once the first one's own watch would be over is told of the later one: to go back to before the
+    first would give up all that was learned since.
     """
 
     id = "kl-spike"
@@ -45,6 +46,7 @@ class KlSpike(Rule):
         self._spike: tuple[Row, float, float] | None = None
         self._reference: float | None = None
         self._watched = 0
+        self._answerable_until = 0
         self._latest_seen: float | None = None
         self._largest_drop, self._since_drop = 0.0, 0
         self._severity: Severity | None = None
@@ -93,13 +95,17 @@ class KlSpike(Rule):
 
     def _start(self, row: Row, u: float) -> None:
         known = [value for value in (self._before, self.context.returns.latest) if value is not None]
-        if self._severity is None and (self._watched == 0 or self._was_harmless()):
+        within = self._within(row)
+        own = self._watched == 0 or self._was_harmless()
+        if self._severity is None and (own or row.update > self._answerable_until):
             self._spike = row, u, statistics.median(self._us)
+            self._answerable_until = row.update + within
+        if self._severity is None and own:
             self._reference = max(known, default=None)
             self._latest_seen, self._largest_drop, self._since_drop = self._before, 0.0, 0
         elif self._reference is not None:
             self._reference = max(self._reference, *known)
-        self._watched = 1 + self._within(row)
+        self._watched = 1 + within
 
     def _was_harmless(self) -> bool:
         """Whether the return is where it was before the spike that is watched, or above: the next one is on its own."""
