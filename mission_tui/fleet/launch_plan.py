@@ -28,9 +28,10 @@ def check_name(name: str, what: str = "run name") -> str:
     if NAME.fullmatch(name):
         return name
     shown = name if len(name) <= 40 else name[:37] + "..."
+    near = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:LONGEST_NAME]
     raise UsageError(
         f"{what} {shown!r} cannot be used: give 1 to {LONGEST_NAME} letters, digits, '.', '_' or '-', "
-        "first a letter or digit"
+        "first a letter or digit" + (f", such as '{near}'" if near else "")
     )
 
 

@@ -30,6 +30,13 @@ def test_names_that_cannot_be_typed_safely_are_refused(name: str) -> None:
         check_name(name)
 
 
+@pytest.mark.parametrize(("name", "near"), [("lr 3e-4, wide", "lr-3e-4-wide"), ("../../etc", "etc"), ("ünï", "n")])
+def test_a_name_that_cannot_be_typed_safely_is_refused_with_the_nearest_that_can(name: str, near: str) -> None:
+    """What is to be typed instead needs no thought."""
+    with pytest.raises(UsageError, match=f"first a letter or digit, such as '{near}'$"):
+        check_name(name)
+
+
 def test_one_run_has_no_group_and_several_share_one() -> None:
     """A single run keeps the name as it is given; several are numbered, in a group named for them or for the set."""
     (one,) = plan_launch([SPEC], title="trio", tag="ab12", name="base", after=("first",))

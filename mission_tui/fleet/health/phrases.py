@@ -24,7 +24,9 @@ def learning_rate_of(row: Row | None, settings: Settings) -> float | None:
 
 def rounded(value: float) -> str:
     """Two digits for small numbers, whole ones from a hundred to a billion: no exponent for what a person compares."""
-    return f"{value:,.0f}" if 99.5 <= abs(value) < 1e9 else f"{value:.2g}"
+    if 99.5 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:.2g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
 def lost_share(share: float) -> str:

@@ -37,7 +37,7 @@ def test_a_kl_of_nothing_is_critical_after_five_updates_of_a_policy_that_learned
     """Wherever the return stands: a policy that still learns is never that still."""
     seen = then(DEAD, ret=40.0)
     assert seen.changes == [(45, "critical")]
-    assert seen.words[0].sentence.startswith("the policy is frozen: KL < 1e-06 and nothing clipped in 5 updates")
+    assert seen.words[0].sentence.startswith("the policy is frozen: KL < 1e-6 and nothing clipped in 5 updates")
     assert (seen.words[0].threshold, seen.words[0].window) == (1e-6, 5)
 
 
@@ -280,13 +280,13 @@ CAUSES: list[tuple[Settings, dict[str, float], str, tuple[str, ...]]] = [
     (
         Settings(target_kl=1e-6, n_epochs=10),
         {"n_epochs_done": 0.1},
-        "target_kl 1e-06 ends each update after 0.1 of 10 epochs",
+        "target_kl 1e-6 ends each update after 0.1 of 10 epochs",
         ("ppo.target_kl=0.03",),
     ),
     (
         Settings(target_kl=1e-6, n_epochs=1),
         {},
-        "target_kl 1e-06 ends each update once it has moved the policy a little",
+        "target_kl 1e-6 ends each update once it has moved the policy a little",
         ("ppo.target_kl=0.03",),
     ),
     (

@@ -65,7 +65,7 @@ def test_a_run_that_is_as_it_was_says_so_and_is_done() -> None:
     opened, over = probed(AS_BEFORE, updates())
     assert opened[:2] == ("info", "open")
     assert (
-        opened[2] == "resumed, as good as before: return 98 (100 before); entropy 0.5 (0.5); first ratio off 1 by 1e-07"
+        opened[2] == "resumed, as good as before: return 98 (100 before); entropy 0.5 (0.5); first ratio off 1 by 1e-7"
     )
     assert over[1] == "cleared"
     assert len(probed(AS_BEFORE, updates(20))) == 1

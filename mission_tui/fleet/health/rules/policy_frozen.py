@@ -304,7 +304,8 @@ class PolicyFrozen(Rule):
             at += f", and {self._course.shortfall}" if at else f"; {self._course.shortfall}"
         if self._dead.on or self._cut.on:
             return (
-                f"the policy is frozen: KL < {limits.critical_kl:g} and nothing clipped in {self._dead_for} updates{at}"
+                f"the policy is frozen: KL < {rounded(limits.critical_kl)} and nothing clipped in "
+                f"{self._dead_for} updates{at}"
             )
         median = statistics.median(self._us)
         if self._still.on:
@@ -379,9 +380,9 @@ def _stopped_early(row: Row, settings: Settings) -> Words | None:
     if target is None:
         return None
     if done is None and is_tiny_target(settings, row):
-        cause = f"target_kl {target:g} ends each update once it has moved the policy a little"
+        cause = f"target_kl {rounded(target)} ends each update once it has moved the policy a little"
     elif done is not None and epochs is not None and done <= EARLY_SHARE * epochs:
-        cause = f"target_kl {target:g} ends each update after {rounded(done)} of {epochs} epochs"
+        cause = f"target_kl {rounded(target)} ends each update after {rounded(done)} of {epochs} epochs"
     else:
         return None
     return cause, "let updates go further", (f"ppo.target_kl={TARGET_RADII * radius_of(row, settings):.2g}",)

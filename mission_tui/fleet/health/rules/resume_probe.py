@@ -12,6 +12,7 @@ import math
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import Metric, PolicyStep, Resumed, number
+from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, clipped_of_longer
 from mission_tui.fleet.windows import Window
@@ -96,7 +97,7 @@ class ResumeProbe(Rule):
         first = row.metrics.get(FIRST)
         tolerance = self.context.limits.ratio
         if first is not None and first > (tolerance.first_reduced if settings.reduced_precision else tolerance.first):
-            self._troubles["ratio"] = f"ratios of the first minibatch are {first:.2g} away from 1"
+            self._troubles["ratio"] = f"ratios of the first minibatch are {rounded(first)} away from 1"
         before, after = resumed.entropy_before, row.metrics.get(ENTROPY)
         if before is None or after is None:
             return
@@ -197,7 +198,7 @@ def _compared(resumed: Resumed, row: Row) -> list[str]:
     if ENTROPY in row.metrics and resumed.entropy_before is not None:
         said.append(f"entropy {-row.metrics[ENTROPY]:.3g} ({-resumed.entropy_before:.3g})")
     if FIRST in row.metrics:
-        said.append(f"first ratio off 1 by {row.metrics[FIRST]:.1g}")
+        said.append(f"first ratio off 1 by {rounded(row.metrics[FIRST])}")
     return said
 
 
