@@ -96,10 +96,15 @@ from benchmarks.health.tasks import (
     REACHER,
     REACHING,
     ROLLING,
+    SAILING,
     SCHEDULING,
     SEALED_MISSION,
+    SHIPPING,
     SIGHTLESS,
+    SIGNALLING,
     SLIPPERY,
+    SMELTING,
+    SMELTING_LONG,
     SPELLING,
     SWIMMER,
     SWITCHING,
@@ -225,6 +230,7 @@ TWINS = (
     *(Construction("healthy", task, updates=SHORT_UPDATES, few=2) for task in (PARKING, PACKING, FILING)),
     *(Construction("healthy", task, updates=TENTH_UPDATES) for task in (MOWING, WATERING, COOLING)),
     Construction("healthy", ACROBOT_ZOO, updates=ZOO_UPDATES, few=2),
+    *(Construction("healthy", task, few=3) for task in (SAILING, SIGNALLING, SMELTING, SMELTING_LONG, SHIPPING)),
 )
 
 _VARIANTS = (
@@ -916,9 +922,31 @@ def _kinds_that_tuning_lacked() -> Iterator[Construction]:
         rules=(*LOST, "policy-frozen"),
     )
     yield from _settings("ent-first", (CARTPOLE, PENDULUM), (*BONUS, "explained-variance"), few=1, ent_coef=1.0)
+    long = (SAILING, SIGNALLING, SMELTING_LONG)
+    yield from _worlds_turn("late-actions", (*long, SMELTING), tamper.acts_late(3), few=2, rules=WORLD)
+    yield from _worlds_turn("new-head", (*long, SMELTING), tamper.loses_its_head, few=2, rules=WORLD)
+    yield from _worlds_turn("half-blind", (SAILING, SIGNALLING), tamper.hides_observations, few=1, rules=WORLD)
+    yield from _worlds_turn("reversed", (SAILING,), tamper.reverses_actions, few=1, rules=WORLD)
+    yield from _worlds_turn("swapped", (SMELTING_LONG, SHIPPING), tamper.swaps_actions, few=1, rules=WORLD)
+    yield from _worlds_turn("lr-100", (SAILING, SIGNALLING), tamper.set_ppo(100.0), few=1, rules=_TOO_LARGE)
+    yield from _worlds_turn(
+        "reward-clipped",
+        (SMELTING, SMELTING_LONG, SHIPPING),
+        tamper.clips_rewards,
+        few=2,
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+    )
 
 
-_FOR_TUNING = tuple(_or_for_long(_kinds_that_tuning_lacked()))
+def _benign_where_tuning_lacked_runs() -> Iterator[Construction]:
+    for task in (SAILING, SIGNALLING, SMELTING, SHIPPING):
+        yield Construction("annealed", task, ppo=_DECAY, few=1)
+    for task in (SAILING, SIGNALLING):
+        yield Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1)
+
+
+_FOR_TUNING = (*_benign_where_tuning_lacked_runs(), *_or_for_long(_kinds_that_tuning_lacked()))
 
 _OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))
 

@@ -40,6 +40,11 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     ),
     "pricing": ("tuning", "large noisy rewards, of which the tuning half had none"),
     "heating": ("tuning", "two continuous actions, normalised, in weather that nobody foresees"),
+    "sailing": ("tuning", "32 environments whose long episodes all end at once, one continuous action"),
+    "signalling": ("tuning", "24 environments whose long episodes all end at once, three discrete heads"),
+    "smelting": ("tuning", "raw costs of ten thousands, SB3's rate and epochs"),
+    "smelting-long": ("tuning", "raw costs of ten thousands, and 16 environments whose long episodes all end at once"),
+    "shipping": ("tuning", "raw rewards of ten thousands and of either sign, SB3's rate and epochs"),
     "noisy-pointing": ("tuning", "noise three times as large as the rewards, solved to a ceiling"),
     "harbour-mission": ("scoring", "outcomes: MissionGym, of which rules were tuned, in another world"),
     "queue": ("tuning", "large noisy costs; moved here once false warnings of it had led to a change"),
@@ -149,6 +154,11 @@ MOVED = (
 """Tasks that scored once, with the seeds of scoring."""
 
 THREE_LABELS = (
+    "sailing",
+    "signalling",
+    "smelting",
+    "smelting-long",
+    "shipping",
     "large-lake",
     "scheduling",
     "sightless",

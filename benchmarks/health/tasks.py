@@ -84,10 +84,15 @@ __all__ = [
     "REACHER",
     "REACHING",
     "ROLLING",
+    "SAILING",
     "SCHEDULING",
     "SEALED_MISSION",
+    "SHIPPING",
     "SIGHTLESS",
+    "SIGNALLING",
     "SLIPPERY",
+    "SMELTING",
+    "SMELTING_LONG",
     "SPELLING",
     "SWIMMER",
     "SWITCHING",
@@ -337,6 +342,27 @@ NOISY_ACROBOT = Task(
     PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gae_lambda=0.94),
     _quickness,
 )
+SAILING = Task(
+    "sailing",
+    EnvSpec(id=f"{NOISY}:Sailing-v0", n_envs=32, vec="inline"),
+    PpoSpec(n_steps=20, batch_size=160, n_epochs=5, learning_rate=3e-4, gamma=0.97),
+    _returns,
+)
+SIGNALLING = Task(
+    "signalling",
+    EnvSpec(id=f"{NOISY}:Signalling-v0", n_envs=24, vec="inline", normalize=True),
+    PpoSpec(n_steps=16, batch_size=96, n_epochs=5, learning_rate=1e-3, gamma=0.95),
+    _returns,
+)
+_OF_SB3 = PpoSpec(n_steps=50, batch_size=100, n_epochs=10, learning_rate=3e-4, gamma=0.95)
+SMELTING = Task("smelting", EnvSpec(id=f"{NOISY}:Smelting-v0", n_envs=16, vec="inline"), _OF_SB3, _hits)
+SMELTING_LONG = Task(
+    "smelting-long",
+    EnvSpec(id=f"{NOISY}:Smelting-v0", n_envs=16, vec="inline", kwargs={"steps": 500, "price": 0.5}),
+    PpoSpec(n_steps=25, batch_size=80, n_epochs=8, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+SHIPPING = Task("shipping", EnvSpec(id=f"{NOISY}:Shipping-v0", n_envs=16, vec="inline"), _OF_SB3, _hits)
 
 _CLEAN = PpoSpec(
     n_steps=128,
