@@ -53,6 +53,8 @@ from benchmarks.health.tasks import (
     DOSING,
     DOUBLE_PENDULUM,
     ECHOING,
+    ELEVATING,
+    ESCAPING,
     FILING,
     FLOORS,
     FORAGING,
@@ -63,6 +65,7 @@ from benchmarks.health.tasks import (
     HARBOUR_MISSION,
     HEATING,
     HILL,
+    HOMING,
     HOPPER,
     HOVERING,
     INVENTORY,
@@ -94,14 +97,17 @@ from benchmarks.health.tasks import (
     PUSHER,
     QUEUE,
     REACHER,
+    REACHER_ZOO,
     REACHING,
     ROLLING,
+    ROWING,
     SAILING,
     SCHEDULING,
     SEALED_MISSION,
     SHIPPING,
     SIGHTLESS,
     SIGNALLING,
+    SKIING,
     SLIPPERY,
     SMELTING,
     SMELTING_LONG,
@@ -109,6 +115,7 @@ from benchmarks.health.tasks import (
     SWIMMER,
     SWITCHING,
     TAXI,
+    THROWING,
     TRACKING,
     WALKER,
     WATERING,
@@ -126,6 +133,9 @@ SHORT_UPDATES, TENTH_UPDATES, TENTH_MIDWAY = 100, 120, 50
 
 ZOO_UPDATES, ZOO_MIDWAY = 40, 14
 """Of `acrobot-zoo`, whose updates are of 4,096 steps."""
+
+ROWING_MIDWAY = 100
+"""Its returns may fall for eighty updates before they rise: what comes earlier has nothing to harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +241,11 @@ TWINS = (
     *(Construction("healthy", task, updates=TENTH_UPDATES) for task in (MOWING, WATERING, COOLING)),
     Construction("healthy", ACROBOT_ZOO, updates=ZOO_UPDATES, few=2),
     *(Construction("healthy", task, few=3) for task in (SAILING, SIGNALLING, SMELTING, SMELTING_LONG, SHIPPING)),
+    Construction("healthy", HOMING),
+    *(Construction("healthy", task, few=2) for task in (ROWING, THROWING)),
+    Construction("healthy", SKIING, updates=TENTH_UPDATES),
+    *(Construction("healthy", task, updates=TENTH_UPDATES, few=2) for task in (ESCAPING, ELEVATING)),
+    Construction("healthy", REACHER_ZOO, updates=SHORT_UPDATES, few=2),
 )
 
 _VARIANTS = (
@@ -1037,6 +1052,75 @@ def _as_long_as_its_twin(construction: Construction) -> Construction:
 
 _OF_THE_TENTH = tuple(map(_as_long_as_its_twin, (*_tenth_settings(), *_or_for_long(_tenth_troubles()))))
 
+
+def _eleventh_settings() -> Iterator[Construction]:
+    """Benign, two to four a task. A limit of KL and a wide clip range only where updates are as large as that."""
+    rates = ((HOMING, 2e-3), (ESCAPING, 5e-4), (ROWING, 1e-3), (SKIING, 7e-4), (ELEVATING, 1e-3), (THROWING, 2e-3))
+    yield from (Construction("annealed", task, ppo=_decay_from(rate), few=1) for task, rate in rates)
+    yield from (Construction("target-kl", task, ppo={"target_kl": 0.02}, few=1) for task in (HOMING, ROWING))
+    yield from (Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1) for task in (HOMING, THROWING))
+    yield Construction("clip-0.1", REACHER_ZOO, ppo={"clip_range": 0.1}, few=1)
+    # In `throwing` a resume would start the curriculum anew.
+    yield from (_resumed(task) for task in (HOMING, ROWING, ELEVATING, REACHER_ZOO))
+    yield Construction("epochs-20", SKIING, ppo={"n_epochs": 20, "learning_rate": 3e-4}, few=1)
+    yield Construction("clip-vf", ESCAPING, ppo={"clip_range_vf": 0.2}, few=1)
+    yield Construction("ent-0.01", ELEVATING, ppo={"ent_coef": 0.01}, few=1)
+    yield Construction("whole-batch", ELEVATING, ppo={"batch_size": 1024}, few=1)
+    yield Construction("gae-0.8", SKIING, ppo={"gae_lambda": 0.8}, few=1)
+    yield Construction("raw-advantage", THROWING, ppo={"normalize_advantage": False}, few=1)
+    yield Construction("small-net", ESCAPING, ppo={"net_arch": (32,)}, few=1)
+
+
+def _turn_of_the_eleventh(
+    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], onset: int | None = None, **rest: Any
+) -> Iterator[Construction]:
+    for task in tasks:
+        midway = ROWING_MIDWAY if task is ROWING else TENTH_MIDWAY
+        yield from _worlds_turn(name, (task,), act, few=1, onset=onset or midway, **rest)
+
+
+def _eleventh_troubles() -> Iterator[Construction]:
+    """About five a task, one seed each. Rewards are touched only where an episode is told by something else."""
+    for it in (
+        *_turn_of_the_eleventh("reward-sign", (HOMING, ELEVATING), tamper.rewards_times(-1.0), rules=LOST),
+        *_turn_of_the_eleventh("reward-gone", (SKIING,), tamper.rewards_times(0.0), rules=(*LOST, "policy-frozen")),
+        *_turn_of_the_eleventh("liars", (ESCAPING, THROWING), tamper.liars, rules=LOST),
+    ):
+        yield replace(it, harm=(*it.harm, paid_less))
+    yield from _turn_of_the_eleventh(
+        "reward-clipped", (ROWING, ELEVATING), tamper.clips_rewards, onset=SOON, rules=(*LOST, "policy-frozen")
+    )
+    yield from _turn_of_the_eleventh("late-actions", (ROWING, SKIING), tamper.acts_late(3), rules=WORLD)
+    yield from _turn_of_the_eleventh("norm-lost", (ROWING, REACHER_ZOO), tamper.loses_its_normalizer, rules=WORLD)
+    yield from _turn_of_the_eleventh("new-head", (ESCAPING, THROWING), tamper.loses_its_head, rules=WORLD)
+    yield from _turn_of_the_eleventh("reversed", (REACHER_ZOO,), tamper.reverses_actions, rules=WORLD)
+    yield from _turn_of_the_eleventh("swapped", (ELEVATING,), tamper.swaps_actions, rules=WORLD)
+    yield from _turn_of_the_eleventh("half-blind", (SKIING,), tamper.hides_observations, rules=WORLD)
+    yield from _turn_of_the_eleventh("stuck-sensor", (HOMING,), tamper.freezes_observations, rules=WORLD)
+    yield from _turn_of_the_eleventh("noisy-sensor", (THROWING,), tamper.noisy_observations, rules=WORLD)
+    yield from _turn_of_the_eleventh("obs-30", (ELEVATING,), tamper.observations_times(30.0), rules=WORLD)
+    gone = ("policy-frozen",)
+    yield from _turn_of_the_eleventh("lr-0", (HOMING, SKIING), tamper.set_ppo(0.0), onset=10, rules=gone)
+    yield from _turn_of_the_eleventh("lr-gone", (ELEVATING, REACHER_ZOO), tamper.set_ppo(0.0), onset=EARLY, rules=gone)
+    yield from _turn_of_the_eleventh("lr-100", (SKIING, THROWING), tamper.set_ppo(100.0), rules=_TOO_LARGE)
+    yield from _turn_of_the_eleventh("lr-300", (ESCAPING,), tamper.set_ppo(300.0), rules=_TOO_LARGE)
+    yield from _turn_of_the_eleventh(
+        "clip-10",
+        (ROWING,),
+        tamper.set_ppo(10.0, clip_range=lambda _: 10.0, n_epochs=20),
+        rules=_TOO_LARGE,
+        note="learning rate x 10 and 20 epochs at the same time",
+    )
+    yield from _turn_of_the_eleventh("ent-1", (ESCAPING, THROWING), tamper.set_ppo(ent_coef=1.0), rules=BONUS)
+    yield from _settings("ent-first", (ROWING, SKIING), (*BONUS, "explained-variance"), few=1, ent_coef=1.0)
+    idle = ("entropy-collapse", "policy-frozen")
+    yield from _settings("ent-zero", (HOMING,), idle, few=1, ent_coef=0.0, learning_rate=5e-2)
+    yield from _settings("gamma-0", (HOMING, ESCAPING), MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", (SKIING,), VALUES, few=1, vf_coef=0.0)
+
+
+_OF_THE_ELEVENTH = tuple(map(_as_long_as_its_twin, (*_eleventh_settings(), *_or_for_long(_eleventh_troubles()))))
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -1061,5 +1145,6 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_THE_EIGHTH,
     *_OF_THE_NINTH,
     *_OF_THE_TENTH,
+    *_OF_THE_ELEVENTH,
     *_FOR_TUNING,
 )

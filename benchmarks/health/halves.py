@@ -130,6 +130,13 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "filing": ("scoring", "masked actions, all that is paid comes at the end of an episode"),
     "cooling": ("scoring", "SB3's rate and epochs, returns below minus ten thousand, nothing normalised"),
     "acrobot-zoo": ("scoring", "the settings of the RL zoo, updates of 4,096 steps"),
+    "homing": ("scoring", "neither place nor goal is seen, three observations stacked"),
+    "escaping": ("scoring", "episodes of 300 steps with one reward, seldom met at first"),
+    "rowing": ("scoring", "eight continuous actions at a long horizon; returns may fall for long before they rise"),
+    "skiing": ("scoring", "an episode ends at its first failure, and gets harder the longer it lasts"),
+    "elevating": ("scoring", "128 environments, eight steps of each an update"),
+    "throwing": ("scoring", "a curriculum: what is asked grows with what is hit, so that returns fall"),
+    "reacher-zoo": ("scoring", "the settings of the RL zoo on one environment, minibatches of 32, learned slowly"),
 }
 """Half and reason by the name of the task."""
 
@@ -181,6 +188,13 @@ THREE_LABELS = (
     "filing",
     "cooling",
     "acrobot-zoo",
+    "homing",
+    "escaping",
+    "rowing",
+    "skiing",
+    "elevating",
+    "throwing",
+    "reacher-zoo",
 )
 """Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
 
@@ -190,7 +204,21 @@ to it, or something that people do and that is known to be benign. It is *unclea
 harm is seen: then it counts for nothing from there on, and is listed on the page with what was said of it.
 """
 
-FRESH = ("mowing", "packing", "watering", "filing", "cooling", "acrobot-zoo")
+FRESH = (
+    "mowing",
+    "packing",
+    "watering",
+    "filing",
+    "cooling",
+    "acrobot-zoo",
+    "homing",
+    "escaping",
+    "rowing",
+    "skiing",
+    "elevating",
+    "throwing",
+    "reacher-zoo",
+)
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule that any of them could have led to.
 """
@@ -259,6 +287,9 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "clip-vf": ("scoring", "healthy; the value function's steps are clipped too"),
     "ent-0.01": ("scoring", "healthy; an entropy bonus of 0.01"),
     "whole-batch": ("scoring", "healthy; one minibatch that is the whole rollout"),
+    "gae-0.8": ("scoring", "healthy; advantages that look less far ahead"),
+    "raw-advantage": ("scoring", "healthy; advantages are not normalised"),
+    "small-net": ("scoring", "healthy; one layer of 32"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

@@ -41,6 +41,8 @@ __all__ = [
     "DOSING",
     "DOUBLE_PENDULUM",
     "ECHOING",
+    "ELEVATING",
+    "ESCAPING",
     "FILING",
     "FLOORS",
     "FORAGING",
@@ -51,6 +53,7 @@ __all__ = [
     "HARBOUR_MISSION",
     "HEATING",
     "HILL",
+    "HOMING",
     "HOPPER",
     "HOVERING",
     "INVENTORY",
@@ -82,14 +85,17 @@ __all__ = [
     "PUSHER",
     "QUEUE",
     "REACHER",
+    "REACHER_ZOO",
     "REACHING",
     "ROLLING",
+    "ROWING",
     "SAILING",
     "SCHEDULING",
     "SEALED_MISSION",
     "SHIPPING",
     "SIGHTLESS",
     "SIGNALLING",
+    "SKIING",
     "SLIPPERY",
     "SMELTING",
     "SMELTING_LONG",
@@ -97,6 +103,7 @@ __all__ = [
     "SWIMMER",
     "SWITCHING",
     "TAXI",
+    "THROWING",
     "TRACKING",
     "WALKER",
     "WATERING",
@@ -703,4 +710,57 @@ ACROBOT_ZOO = Task(
     EnvSpec(id="Acrobot-v1", n_envs=16, vec="inline", normalize=True),
     PpoSpec(n_steps=256, batch_size=64, n_epochs=4, learning_rate=3e-4, gae_lambda=0.94),
     _quickness,
+)
+HOMING = Task(
+    "homing",
+    EnvSpec(id=f"{TENTH}:Homing-v0", n_envs=16, vec="inline", frame_stack=3),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=6, learning_rate=2e-3, gamma=0.95),
+    _hits,
+)
+ESCAPING = Task(
+    "escaping",
+    EnvSpec(id=f"{TENTH}:Escaping-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=256, n_epochs=4, learning_rate=3e-4, ent_coef=0.01),
+    _quickness,
+)
+ROWING = Task(
+    "rowing",
+    EnvSpec(id=f"{TENTH}:Rowing-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=60, batch_size=240, n_epochs=6, learning_rate=1e-3, gamma=0.997, gae_lambda=0.9),
+    _hits,
+)
+SKIING = Task(
+    "skiing",
+    EnvSpec(id=f"{TENTH}:Skiing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=48, batch_size=192, n_epochs=5, learning_rate=5e-4, gamma=0.98),
+    _lengths,
+)
+ELEVATING = Task(
+    "elevating",
+    EnvSpec(id=f"{TENTH}:Elevating-v0", n_envs=128, vec="inline"),
+    PpoSpec(n_steps=8, batch_size=256, n_epochs=4, learning_rate=1e-3, gamma=0.97),
+    _hits,
+)
+THROWING = Task(
+    "throwing",
+    EnvSpec(id=f"{TENTH}:Throwing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=5, learning_rate=2e-3, gamma=0.5),
+    _hits,
+)
+REACHER_ZOO = Task(
+    "reacher-zoo",
+    EnvSpec(id="Reacher-v5", n_envs=1, vec="inline", normalize=True),
+    PpoSpec(
+        n_steps=512,
+        batch_size=32,
+        n_epochs=5,
+        learning_rate=0.000104019,
+        gamma=0.9,
+        gae_lambda=1.0,
+        clip_range=0.3,
+        ent_coef=7.52585e-08,
+        vf_coef=0.950368,
+        max_grad_norm=0.9,
+    ),
+    _returns,
 )

@@ -1,6 +1,8 @@
-"""Small environments of the tenth set, most of kinds that the others lack: a car, a lawn that is seen as a grid of
-layers, boxes that are seen through a dictionary, valves that are open or shut each for itself, slots of which the full
-ones are masked, halls whose cooling costs more than ten thousand. Importing this module registers them.
+"""Small environments of the tenth and the eleventh set, most of kinds that the others lack: a car, a lawn that is seen
+as a grid of layers, boxes that are seen through a dictionary, valves that are open or shut each for itself, slots of
+which the full ones are masked, halls whose cooling costs more than ten thousand; then a horn that is only heard, four
+rooms with one way out, a boat with eight oars, a slalom that ends at the first gate that is missed, a lift that many
+wait for, a target that moves away from whoever hits it. Importing this module registers them.
 
 As in `worlds`, an outcome says how an episode went where a tampered reward would hide it.
 """
@@ -16,7 +18,20 @@ from gymnasium import spaces
 from benchmarks.health.noisy_worlds import Start, Step
 from benchmarks.health.worlds import Observation
 
-__all__ = ["Cooling", "Filing", "Mowing", "Packing", "Parking", "Watering"]
+__all__ = [
+    "Cooling",
+    "Elevating",
+    "Escaping",
+    "Filing",
+    "Homing",
+    "Mowing",
+    "Packing",
+    "Parking",
+    "Rowing",
+    "Skiing",
+    "Throwing",
+    "Watering",
+]
 
 
 class Parking(gymnasium.Env[Observation, Any]):
@@ -245,5 +260,260 @@ class Cooling(gymnasium.Env[Observation, Any]):
         return np.concatenate([self._warm, self._load]).astype(np.float32)
 
 
-for _world in (Cooling, Filing, Mowing, Packing, Parking, Watering):
+class Homing(gymnasium.Env[Observation, np.int64]):
+    """Find a horn on a field of 7 x 7 squares by how loud it is, within 40 steps: where it is is never seen. Each step
+    costs 0.05, and the horn pays 1.
+    """
+
+    SIDE, LIMIT = 7, 40
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 6.0, (6,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._at, self._horn = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        self._went = -1
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._at = self.np_random.integers(self.SIDE, size=2)
+        self._horn = (self._at + self.np_random.integers(2, self.SIDE - 1, size=2)) % self.SIDE
+        self._went, self._steps = -1, 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        self._went = int(action)
+        self._at = np.clip(self._at + ((0, 1), (1, 0), (0, -1), (-1, 0))[self._went], 0, self.SIDE - 1)
+        self._steps += 1
+        found, late = bool(np.all(self._at == self._horn)), self._steps >= self.LIMIT
+        ended = {"outcome": "hit" if found else "miss"} if found or late else {}
+        return self._observation(), 0.95 if found else -0.05, found, late and not found, ended
+
+    def _observation(self) -> Observation:
+        seen = np.zeros(6, dtype=np.float32)
+        seen[self._went if self._went >= 0 else 4] = 1.0
+        seen[5] = 6.0 - 0.5 * float(np.abs(self._at - self._horn).sum())
+        return seen
+
+
+class Escaping(gymnasium.Env[Observation, np.int64]):
+    """Leave four rooms of 5 x 5 squares with narrow doors by the far corner, within 300 steps: only that pays, 1."""
+
+    SIDE, WALL, LIMIT = 11, 5, 300
+    DOORS = ((5, 1), (5, 8), (2, 5), (9, 5))
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (2 * self.SIDE,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._row = self._column = self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._row, self._column = (int(it) for it in self.np_random.integers(self.WALL, size=2))
+        self._steps = 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        # One step in ten goes somewhere else.
+        way = int(action) if self.np_random.random() > 0.1 else int(self.np_random.integers(4))
+        down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[way]
+        square = self._row + down, self._column + right
+        wall = self.WALL in square and square not in self.DOORS
+        if not wall and min(square) >= 0 and max(square) < self.SIDE:
+            self._row, self._column = square
+        self._steps += 1
+        out, late = self._row == self._column == self.SIDE - 1, self._steps >= self.LIMIT
+        return self._observation(), float(out), out, late and not out, {}
+
+    def _observation(self) -> Observation:
+        seen = np.zeros(2 * self.SIDE, dtype=np.float32)
+        seen[self._row] = seen[self.SIDE + self._column] = 1.0
+        return seen
+
+
+class Rowing(gymnasium.Env[Observation, Any]):
+    """Bring a boat to its mark with eight oars and hold it there, 120 steps, in a current that changes: each oar pushes
+    it another way and turns it.
+    """
+
+    STEPS, OARS = 120, 8
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (8,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (self.OARS,), np.float32)
+        angles = np.linspace(0.0, 2.0 * np.pi, self.OARS, endpoint=False)
+        self._pushes = np.array([np.cos(angles), np.sin(angles), np.where(np.arange(self.OARS) % 2, 1.0, -1.0)])
+        self._at, self._speed, self._current = np.zeros(3), np.zeros(3), np.zeros(2)
+        self._away, self._steps = 0.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._at, self._speed = self.np_random.uniform(-1.0, 1.0, size=3), np.zeros(3)
+        self._current = 0.03 * self.np_random.normal(size=2)
+        self._away, self._steps = 0.0, 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        pulls = np.clip(np.asarray(action, dtype=float).reshape(self.OARS), -1.0, 1.0)
+        self._current = 0.98 * self._current + 0.006 * self.np_random.normal(size=2)
+        self._speed = 0.85 * self._speed + 0.03 * self._pushes @ pulls
+        self._at = self._at + self._speed + [*self._current, 0.0]
+        self._at[:2] = np.clip(self._at[:2], -3.0, 3.0)
+        self._at[2] = (self._at[2] + np.pi) % (2.0 * np.pi) - np.pi
+        self._steps += 1
+        away = float(np.hypot(self._at[0], self._at[1]))
+        self._away += away
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if self._away < 0.6 * self.STEPS else "miss"} if over else {}
+        cost = away + 0.3 * abs(float(self._at[2])) + 0.02 * float(np.sum(pulls**2))
+        return self._observation(), -cost, False, over, ended
+
+    def _observation(self) -> Observation:
+        return np.concatenate([self._at, self._speed, self._current]).astype(np.float32)
+
+
+class Skiing(gymnasium.Env[Observation, np.int64]):
+    """Ski through up to 40 gates that get narrower, eight steps apart: each pays 1, the first one missed ends it."""
+
+    GATES, APART = 40, 8
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (5,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._at = self._drift = self._gate = self._next = 0.0
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._at, self._drift, self._steps = 0.0, 0.0, 0
+        self._gate, self._next = (float(it) for it in self.np_random.uniform(-1.0, 1.0, size=2))
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        self._drift = 0.9 * self._drift + 0.08 * (int(action) - 1) + 0.03 * float(self.np_random.normal())
+        self._at += self._drift
+        self._steps += 1
+        if self._steps % self.APART:
+            return self._observation(), 0.0, False, False, {}
+        passed = abs(self._at - self._gate) < self._width()
+        self._gate, self._next = self._next, float(self.np_random.uniform(-1.0, 1.0))
+        over = self._steps >= self.GATES * self.APART
+        return self._observation(), float(passed), not passed, over and passed, {}
+
+    def _width(self) -> float:
+        return 0.7 * 0.97 ** (self._steps // self.APART)
+
+    def _observation(self) -> Observation:
+        left = self.APART - self._steps % self.APART
+        seen = [self._gate - self._at, self._next - self._gate, 5.0 * self._drift, left / self.APART, self._width()]
+        return np.array(seen, dtype=np.float32)
+
+
+class Elevating(gymnasium.Env[Observation, np.int64]):
+    """Move a lift between five floors, up or down or to let people in and out, 60 times: who arrives pays 1, who waits
+    or rides costs 0.03 a step.
+    """
+
+    STEPS, FLOORS, MOST, GOOD = 60, 5, 4, 14
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (3 * self.FLOORS,), np.float32)
+        self.action_space = spaces.Discrete(3)
+        self._waiting, self._riding = np.zeros(self.FLOORS, dtype=np.int64), np.zeros(self.FLOORS, dtype=np.int64)
+        self._floor = self._steps = self._arrived = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        self._waiting[:] = self._riding[:] = 0
+        self._floor, self._steps, self._arrived = int(self.np_random.integers(self.FLOORS)), 0, 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> Step:
+        reward = 0.0
+        if int(action) < 2:
+            self._floor = min(max(self._floor + (1, -1)[int(action)], 0), self.FLOORS - 1)
+        else:
+            reward = float(self._riding[self._floor])
+            self._arrived += int(reward)
+            self._riding[self._floor] = 0
+            for _ in range(self._waiting[self._floor]):
+                self._riding[(self._floor + int(self.np_random.integers(1, self.FLOORS))) % self.FLOORS] += 1
+            self._waiting[self._floor] = 0
+        if self.np_random.random() < 0.35:
+            floor = int(self.np_random.integers(self.FLOORS))
+            self._waiting[floor] = min(self._waiting[floor] + 1, self.MOST)
+        self._steps += 1
+        reward -= 0.03 * float(self._waiting.sum() + self._riding.sum())
+        over = self._steps >= self.STEPS
+        ended = {"outcome": "hit" if self._arrived >= self.GOOD else "miss"} if over else {}
+        return self._observation(), reward, False, over, ended
+
+    def _observation(self) -> Observation:
+        at = np.eye(self.FLOORS)[self._floor]
+        people = np.minimum([*self._waiting, *self._riding], self.MOST) / self.MOST
+        return np.concatenate([at, people]).astype(np.float32)
+
+
+class Throwing(gymnasium.Env[Observation, Any]):
+    """Throw ten balls by force and aim against a wind: a hit pays 1, another throw costs what it misses by. After seven
+    hits the targets of the next episode are smaller and lie in a wider field with more wind, after two hits or less it
+    is the other way round: returns fall where one gets better.
+    """
+
+    THROWS, LEVELS, GOOD = 10, 12, 6
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self._level = 1
+        self._target, self._wind = np.zeros(2), np.zeros(2)
+        self._thrown = self._hits = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Start:
+        super().reset(seed=seed)
+        if self._thrown >= self.THROWS:
+            self._level += (self._hits >= 7) - (self._hits <= 2)
+            self._level = min(max(self._level, 1), self.LEVELS)
+        self._thrown = self._hits = 0
+        self._set_up()
+        return self._observation(), {}
+
+    def step(self, action: Any) -> Step:
+        force, aim = np.clip(np.asarray(action, dtype=float).reshape(2), -1.0, 1.0)
+        away = 1.0 + 0.8 * float(force)
+        fell = away * np.array([np.cos(1.2 * aim), np.sin(1.2 * aim)]) + self._wind * away**2
+        missed = float(np.hypot(*(fell + 0.03 * self.np_random.normal(size=2) - self._target)))
+        hit = missed < 0.35 - 0.25 * self._level / self.LEVELS
+        self._thrown += 1
+        self._hits += hit
+        over = self._thrown >= self.THROWS
+        good = self._hits >= 3 and self._level >= self.GOOD
+        ended = {"outcome": "hit" if good else "miss"} if over else {}
+        self._set_up()
+        return self._observation(), 1.0 if hit else -min(missed, 1.0), False, over, ended
+
+    def _set_up(self) -> None:
+        wide = self._level / self.LEVELS
+        away, angle = 1.0 + 0.6 * wide * self.np_random.uniform(-1.0, 1.0), wide * self.np_random.uniform(-1.0, 1.0)
+        self._target = away * np.array([np.cos(angle), np.sin(angle)])
+        self._wind = 0.25 * wide * self.np_random.uniform(-1.0, 1.0, size=2)
+
+    def _observation(self) -> Observation:
+        return np.concatenate([self._target, 4.0 * self._wind]).astype(np.float32)
+
+
+for _world in (
+    Cooling,
+    Elevating,
+    Escaping,
+    Filing,
+    Homing,
+    Mowing,
+    Packing,
+    Parking,
+    Rowing,
+    Skiing,
+    Throwing,
+    Watering,
+):
     gymnasium.register(f"{_world.__name__}-v0", entry_point=f"{__name__}:{_world.__name__}")
