@@ -51,6 +51,8 @@ class Run(Struct, frozen=True, kw_only=True):
         `update_s`, `steps_per_s`, `trained_s` (seconds of training until then, without pauses; None where the run does
         not say it), and every metric by its tag; with a periodic evaluation of its policy also
         `eval/mean_reward` and, where the environment knows winning, `eval/success_rate`.
+
+        Raises `MissionError` where its file cannot be read.
         """
         from mission_tui.fleet.events.metrics import MetricRecord, counted_records, number
         from mission_tui.fleet.history.metrics_state import evaluated_updates

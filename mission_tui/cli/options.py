@@ -163,7 +163,9 @@ preset_argument = click.argument("presets", metavar="PRESET...", nargs=-1, shell
 
 
 def chosen(runs: tuple[str, ...], every: bool) -> tuple[str, ...]:
-    """The runs a request is about: those named, or with `--all` every live one. Exactly one of the two is needed."""
+    """The runs a request is about: those named, or with `--all` every live one. Raises `UsageError` for
+    both and for neither.
+    """
     if runs and every:
         raise UsageError("name runs or give --all, not both")
     if not runs and not every:

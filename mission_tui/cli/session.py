@@ -33,7 +33,10 @@ class Session(NamedTuple):
 
     @classmethod
     def begin(cls, runs_dir: str | None, *, readonly: bool = False) -> Session:
-        """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says."""
+        """The session of this process: `--runs-dir` if given, else what `paths.runs_root` says.
+
+        Raises `UsageError` where the current folder is gone.
+        """
         try:
             cwd = Path.cwd()
         except OSError as error:

@@ -225,7 +225,10 @@ def mission_folder(config: str | Path) -> Path:
 
 
 def mission_files(config: str | Path) -> list[Path]:
-    """The four files of a mission; copied into one folder, they are a `config` of their own."""
+    """The four files of a mission; copied into one folder, they are a `config` of their own.
+
+    Raises `PresetError` where one is missing.
+    """
     folder = mission_folder(config)
     paths = [folder / f"{stem}.toml" for stem in _FILES]
     for path in paths:

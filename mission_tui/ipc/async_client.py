@@ -87,7 +87,11 @@ class AsyncConnection:
         return await answer_of(self.stream(make))
 
     async def stream(self, make: Callable[[int], AnsweredBy[Answer]]) -> AsyncGenerator[Answer | Progress, None]:
-        """Progress of a long request, and at the end its answer; a `Watch` never ends in order."""
+        """Progress of a long request, and at the end its answer; a `Watch` never ends in order.
+
+        Raises the `MissionError` that a refusal stands for, and `UsageError` for what changes something where the
+        screen is read-only.
+        """
         link = await self._connected()
         request = link.numbered(make)
         if self._readonly and not isinstance(request, LOOKS):

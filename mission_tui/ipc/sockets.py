@@ -64,7 +64,10 @@ def _check_ours(folder: Path) -> None:
 
 
 def bind(path: Path) -> socket.socket:
-    """A listening socket at `path`, in place of a stale one; the caller must be the only server of its folder."""
+    """A listening socket at `path`, in place of a stale one; the caller must be the only server of its folder.
+
+    Raises `NoSupervisorError` for a path that is too long.
+    """
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise NoSupervisorError(f"{path} is too long for a socket: at most {MAX_PATH_BYTES} bytes")
     path.unlink(missing_ok=True)

@@ -127,7 +127,7 @@ class OomWatch:
 
 
 def become_subreaper() -> None:
-    """From now on orphans of this process's tree become its children, however they were started."""
+    """From now on orphans of this process's tree become its children, however they were started. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "cannot become a subreaper")

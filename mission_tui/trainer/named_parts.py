@@ -165,7 +165,10 @@ def find_env(env: EnvSpec) -> RegisteredEnv:
 
 
 def env_kwargs(env: EnvSpec, snapshot: Path | None) -> dict[str, Any]:
-    """Arguments of the environment's constructor. A run's `snapshot` of MissionGym's rules wins over `env.config`."""
+    """Arguments of the environment's constructor. A run's `snapshot` of MissionGym's rules wins over `env.config`.
+
+    Raises `PresetError` for a `config` that no MissionGym would read, or that would go round the snapshot.
+    """
     is_mission = _is_mission(env)
     if env.config is not None and not is_mission:
         raise PresetError(f"env.config is for {MISSION_GYM} only; give {env.id} its arguments in env.kwargs")

@@ -87,7 +87,7 @@ def verify_checkpoint(path: Path) -> Manifest:
 
 
 def verify_folder(folder: Path, name: str) -> Manifest:
-    """What `verify_checkpoint` does, for a directory that does not bear its checkpoint's `name` yet."""
+    """As `verify_checkpoint`, also in what it raises, of a directory that does not bear its checkpoint's `name` yet."""
     manifest = read_manifest(folder, name)
     try:
         present = set(names_in(folder)) - {MANIFEST}

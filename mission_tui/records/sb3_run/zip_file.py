@@ -192,7 +192,10 @@ def read_data(archive: zipfile.ZipFile, where: str) -> dict[str, Any]:
 
 
 def checked_members(members: Iterable[zipfile.ZipInfo], size: int, where: str) -> list[zipfile.ZipInfo]:
-    """Members that are plain, stored, of different names, and together no larger than the file that holds them."""
+    """Members that are plain, stored, of different names, and together no larger than the file that holds them.
+
+    Raises `CheckpointError` for others; `where` names the file in it.
+    """
     listed = list(members)
     for member in listed:
         mode = member.external_attr >> 16

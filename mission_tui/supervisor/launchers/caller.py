@@ -268,7 +268,10 @@ def as_module(spec: Spec, home: Caller, module: str) -> tuple[tuple[str, ...], C
 
 
 def lend(environ: Mapping[str, str]) -> dict[str, str]:
-    """Folders by package, made if they are not there: each holds a link to that package and nothing else."""
+    """Folders by package, made if they are not there: each holds a link to that package and nothing else.
+
+    Raises `PresetError` where they cannot be made.
+    """
     found = dict(_packages())
     root = lent_dir(environ, repr(sorted(found.items())))
     try:

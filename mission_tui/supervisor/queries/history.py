@@ -198,7 +198,10 @@ def _gpu(known: RunHistory, visible: str | None, here: Sequence[str]) -> str:
 
 
 async def log(core: RunCatalog, request: GetLog) -> LogReply:
-    """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it."""
+    """Up to `limit` bytes from `offset`; the last ones without it, or when the file was cut and ends before it.
+
+    Raises `UsageError` for an attempt that has no files.
+    """
     run_id = resolve_run(core, request.run)
     run = core.run_dir(run_id)
     # A journal that is lost says of no attempt, and their output is there all the same.

@@ -184,7 +184,7 @@ def ended_page(runs: RunCatalog, request: requests.GetEnded) -> EndedReply:
 
 @contextmanager
 def readable(root: Path) -> Iterator[None]:
-    """Say in a sentence what of the runs root cannot be read."""
+    """Raise `MissionError` for what of the runs root cannot be read within, in a sentence."""
     try:
         yield
     except OSError as error:

@@ -47,7 +47,8 @@ _CPU_ONLY = {"CUDA_VISIBLE_DEVICES": ""}
 async def evaluate(core: Core, request: Evaluate) -> AsyncGenerator[Progress | Evaluated]:
     """Progress, then the result. A client that leaves does not end the evaluation: its file is written all the same.
 
-    With `render` the progress is pictures, nothing is written, and it does end.
+    With `render` the progress is pictures, nothing is written, and it does end. Raises `NeedsAcceptError` where the
+    source of the environment has changed, and `MissionError` where it cannot be played.
     """
     subject = await subject_of(core, request.run, request.checkpoint, "evaluate", request.environ)
     judged = not request.accept and request.policy == "trained"

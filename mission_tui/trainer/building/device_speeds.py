@@ -94,7 +94,7 @@ def speeds_apart(
     spec: Spec, shape: NetShape, root: Path | None = None, within_s: float = APART_S
 ) -> tuple[DeviceSpeeds, bool]:
     """As `speeds_here`, measured by a process that has ended when this returns, or at the latest with this one, if no
-    other process was just at it.
+    other process was just at it. Raises `NoSpeedsError`.
     """
     # In bytes, because a path need not be text.
     spaces = shape.spaces.encode(errors="replace")

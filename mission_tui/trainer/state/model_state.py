@@ -87,7 +87,7 @@ def put_all_moments(model: Learner, moments: Tensors) -> None:
 
 def put_moments(parameters: Tensors, moments: Tensors, *optimizers: th.optim.Optimizer) -> None:
     """Give `optimizers` their `moments` of the named `parameters`; their own settings (betas, learning rate, ...) stay
-    as they are.
+    as they are. Raises `CheckpointError` for moments of another policy.
     """
     by_name: dict[str, Tensors] = {}
     for full_name, tensor in moments.items():

@@ -45,7 +45,10 @@ class InlineVecEnv(DummyVecEnv):
         self._monitors = [monitor for monitor in map(_monitor_of, self.envs) if monitor is not None]
 
     def step_wait(self) -> VecEnvStepReturn:
-        """What `DummyVecEnv` does; an info that ends no episode is copied, but not deeply."""
+        """What `DummyVecEnv` does; an info that ends no episode is copied, but not deeply.
+
+        Raises `EnvError` for whatever an environment raises.
+        """
         _check_number(self.actions, self.num_envs)
         infos: list[dict[str, Any]] = []
         buffers: Mapping[Any, NDArray[Any]] = self.buf_obs

@@ -68,7 +68,8 @@ async def _launch_form(app_context: AppContext, wanted: DraftedLaunch) -> None:
 async def launch(app_context: AppContext, items: tuple[LaunchItem, ...], at: str = "") -> None:
     """Ask for the runs; say their names, and for how long `u` takes them back.
 
-    On a screen of several machines the person is asked where, unless that is `at`.
+    On a screen of several machines the person is asked where, unless that is `at`. Raises `UsageError` for runs
+    that only this machine can start.
     """
     if (machines := machines_of(app_context)) and not at:
         from mission_tui.tui.screens.launch_form import MachinePicker
