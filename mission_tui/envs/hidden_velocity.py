@@ -31,5 +31,5 @@ class HiddenVelocity(gymnasium.ObservationWrapper[Any, Any, Any]):
         self._shown[list(_VELOCITIES[task])] = 0.0
 
     def observation(self, observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        """`observation` with its velocities at 0."""
+        """`observation`, shape (..., n), with its velocities at 0."""
         return observation * self._shown

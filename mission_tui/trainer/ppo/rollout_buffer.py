@@ -100,7 +100,9 @@ class ResidentBuffer(RolloutBuffer):
         return _StepArray(self.buffer_size, self.n_envs, space.shape or (), dtype, self.device)
 
     def add_observations(self, step: int, observation: Any, episode_starts: NDArray[Any]) -> Observation:
-        """Keep what the environments show before `step`; returns it on the device."""
+        """Keep what the environments show before `step`, shape (lanes, ...), and `episode_starts`, shape (lanes,); returns
+        the observations on the device.
+        """
         self.episode_starts[step] = episode_starts
         if isinstance(self._observed, dict):
             return {name: part.put(step, observation[name]) for name, part in self._observed.items()}
@@ -172,7 +174,7 @@ class ResidentBuffer(RolloutBuffer):
             yield Minibatch(self._observations(order[chosen]), actions[chosen], *scalars[:, chosen].unbind(0))
 
     def orders(self, batch_size: int) -> Iterator[th.Tensor]:
-        """The places, among all `transitions`, of those of each minibatch that `get` would yield."""
+        """The places, shape (batch,), among all `transitions`, of those of each minibatch that `get` would yield."""
         total = self.buffer_size * self.n_envs
         order = th.from_numpy(self._places[np.random.permutation(total)]).to(self.device)
         for start in range(0, total, batch_size):
