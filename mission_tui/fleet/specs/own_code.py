@@ -80,7 +80,7 @@ def own_code(spec: Spec) -> tuple[OwnCode, ...]:
         found.append(OwnCode("on_event", "keep.health.on_event", spec.keep.health.on_event))
     if spec.keep.health.apprise:
         found.append(OwnCode("apprise", "keep.health.apprise", "sends to what your apprise configuration names"))
-    if run.track is not None:
+    if run.track not in (None, "tensorboard"):
         found.append(OwnCode("tracker", "run.track", f"sends settings and curves to what your {run.track} names"))
     found += [OwnCode("sbatch", "slurm.extra", word) for word in spec.slurm.extra]
     if spec.ray.address is not None:

@@ -20,7 +20,10 @@ from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent, SettingsAsked
 from mission_tui.fleet.events.outcome import outcome_word
+from mission_tui.fleet.specs.consistency import TRAINERS_OWN
+from mission_tui.fleet.specs.schema import ENGINES
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret, masked, masked_words
+from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.files.tail import Tail
 from mission_tui.records.runs.checkpoint import NAME
@@ -208,8 +211,20 @@ def about(run: RunDir) -> About:
     """What the run is now. Raises `MissionError` where its spec cannot be read."""
     (side,) = read_sides([run.path], lambda _: None, (RETURN,))[RETURN]
     view = side.view
-    settings = {name: _redacted(name, value) for name, value in effective_settings(side).items()}
+    said = effective_settings(side)
+    if (engine := side.effective.get("run", {}).get("engine")) is not None:
+        said["run.engine"] = engine
+    idle = _without_effect(side.spec)
+    settings = {name: _redacted(name, value) for name, value in said.items() if not name.startswith(idle)}
     return About(view.id, view.name, view.preset, view.group, tuple(view.labels), settings)
+
+
+def _without_effect(spec: Spec) -> tuple[str, ...]:
+    """How names of settings begin that do nothing in this run: defaults of ours would be taken for the script's own."""
+    others = tuple(f"{engine}." for engine in ENGINES if engine != spec.run.launcher)
+    if spec.run.command is None:
+        return others
+    return (*others, "env.", "evaluate.", "keep.checkpoint.", *(f"run.{name}" for name in TRAINERS_OWN))
 
 
 def _redacted(name: str, value: Any) -> Any:

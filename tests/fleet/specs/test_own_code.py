@@ -237,8 +237,9 @@ def test_every_key_that_can_run_something_is_tried() -> None:
 
 
 def test_what_came_with_the_program_is_not_own_code() -> None:
-    """Registered ids, envpool's tasks, our own wrapper, and names that torch or SB3 are asked for."""
+    """Registered ids, envpool's tasks, our own wrapper, names that torch or SB3 are asked for, files in a run."""
     assert own_code(spec()) == ()
+    assert own_code(spec(run={"track": "tensorboard"})) == ()
     assert own_code(spec(env={"id": "envpool:Pong-v5", "kwargs": {"num_threads": 2}})) == ()
     assert own_code(spec(env={"wrappers": ["mission_tui.envs.atari:AtariWrapper"]})) == ()
     assert own_code(spec(ppo={"policy_kwargs": {"activation_fn": "torch.nn.ReLU"}})) == ()

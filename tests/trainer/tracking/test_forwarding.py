@@ -223,6 +223,21 @@ def test_secrets_are_not_passed_on(tmp_path: Path) -> None:
     assert "tulip" not in str(said)
 
 
+def test_settings_that_do_nothing_in_a_run_are_not_passed_on(tmp_path: Path) -> None:
+    """Of a command none of the built-in trainer's; of no run those of other launchers; the engine as it is."""
+    command = structs.replace(SPEC, run=structs.replace(SPEC.run, command=("python", "train.py")))
+    for spec, idle in ((command, {"run.engine", "env.id", "evaluate.episodes"}), (SPEC, {"slurm.pack", "ray.requeue"})):
+        folder = tmp_path / str(len(idle))
+        folder.mkdir()
+        run = recorded_run(folder, spec)
+        run.attempt(2).path.mkdir(parents=True)
+        run.attempt(2).effective.write_text('[run]\nengine = "stock"\n')
+        said = about(run).settings
+        assert not idle & said.keys()
+        assert "run.grace_s" in said
+    assert said["run.engine"] == "stock"
+
+
 # What protobuf's own extension does is nobody's fault here.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboards_own_reader_has_it(tmp_path: Path) -> None:
