@@ -12,7 +12,7 @@ import math
 from msgspec.structs import replace
 
 from mission_tui.fleet.resume import remedies, sb3_rulings
-from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, Ruling, Sides, always, factor, larger
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, LEAST_SHARE, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.resume.verdict import Remedy
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.sizes import nearby_divisors
@@ -23,8 +23,6 @@ QUIET_RATIO = 1.5
 RARELY = 0.5
 NEARLY_ALWAYS = 0.9
 
-LEAST_SHARE = 0.01
-"""Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
 _ROUNDED = 1e-3
 """Values are written with four digits."""
 NEW_RUN = "branch: a new run with these weights"

@@ -16,6 +16,8 @@ from mission_tui.fleet.specs.spec import Schedule, Spec, rollout_size
 
 LARGEST_QUIET_RISE = 2.0
 """Of a learning rate at once, without a warning."""
+LEAST_SHARE = 0.01
+"""Of its start: what a schedule that has decayed to 0 goes on with, because 0 is no learning rate."""
 MOMENT_STEPS = 1000
 """How far back Adam's second moment reaches, in gradient steps: 1 / (1 - 0.999)."""
 
@@ -129,8 +131,11 @@ class Sides(Struct, frozen=True):
     def target_kl(self) -> str:
         """The assignment for 1.5 x clip_range^2 / 2, or for the target that holds already where that is no higher."""
         # A clip range that only jumps with the budget counts as it was: the jump has a remedy of its own.
-        spec = self.was if self.was.ppo.clip_range == self.now.ppo.clip_range else self.now
-        clip = self.value_at_resume(spec.ppo.clip_range, spec)
+        kept = self.now.ppo.clip_range
+        clip = self.value_at_resume(kept, self.was if self.was.ppo.clip_range == kept else self.now)
+        if isinstance(kept, Schedule) and clip <= (least := LEAST_SHARE * kept.start):
+            # It had run out, and updates that end at a KL of nothing would freeze the policy.
+            clip = max(least, self.value_at_resume(kept, self.now))
         level, held = float(f"{max(0.75 * clip * clip, 1e-6):.2g}"), self.now.ppo.target_kl
         return f"ppo.target_kl={level if held is None else min(level, held):g}"
 

@@ -166,6 +166,12 @@ def test_a_target_kl_that_is_lower_already_is_not_raised() -> None:
     assert "target-kl" not in offered(named(verdict("env.n_envs=32", was=was), "env.n_envs"))
 
 
+def test_a_target_kl_is_none_of_a_clip_range_that_had_run_out() -> None:
+    """Updates that end at a KL of nothing freeze the policy: it goes on with a clip range of 0.1."""
+    words, facts = ["run.total_timesteps=2M", "env.n_envs=64"], ResumeFacts(1_000_000, finished=True)
+    assert taken(SCHEDULED, words, "target-kl", facts=facts).spec.ppo.target_kl == 0.0075
+
+
 def test_a_finished_run_with_pinned_schedules_goes_on_without_a_warning() -> None:
     """Rate and clip range had decayed to 0 and go on with a hundredth of their start."""
     facts = ResumeFacts(1_000_000, finished=True)
