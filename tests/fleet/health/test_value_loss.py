@@ -67,6 +67,25 @@ def test_a_loss_that_is_next_to_nothing_may_multiply() -> None:
     assert lost(learned + [0.02] * 25 + [0.004] * 15, risen).changes[-1] == (90, None)
 
 
+def test_a_loss_that_is_gone_at_once_is_a_warning_though_the_return_rises() -> None:
+    """A tenth of the least of sixteen, in one update and for five: rewards are smaller. What sinks, and what falls from
+    next to nothing as that of a solved task does, is learned; so is one that comes back.
+    """
+    before = [900.0 + 100.0 * (n % 4) for n in range(24)]
+    seen = lost([*before, *[80.0] * 20], [*LEARNING[:24], *[500.0] * 20])
+    assert seen.changes == [(29, "warning")]
+    assert seen.words[0].sentence == (
+        "value loss fell from 900 or more to less than 90 from one update to the next: no learning does that"
+    )
+    assert seen.words[0].advice_set == ()
+    assert seen.words[0].threshold == 90.0
+    assert lost([*before, *[100.0] * 20], LEARNING[:44]).changes == []
+    assert lost([*before, *[80.0] * 4, *before], LEARNING[:52]).changes == []
+    assert lost([0.9**n for n in range(60)], LEARNING).changes == []
+    assert lost([*before[:5], *[20.0] * 20, *[1.0] * 20], LEARNING[:45]).changes == []
+    assert lost([*before, *[80.0] * 20, *[500.0] * 5], LEARNING[:49]).changes == [(29, "warning"), (45, None)]
+
+
 def test_information_comes_once_an_attempt() -> None:
     """The second jump is no news; a warning still is."""
     burst = [1.0] * 60 + [11.0] * 6 + [1.0] * 10

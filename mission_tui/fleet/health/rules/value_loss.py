@@ -4,6 +4,10 @@ A first win can multiply it, and it did in 10 of 40 healthy runs (health guide, 
 while the return falls, and else information, once an attempt. Once values are learned to the last digits a loss may
 multiply and still be nothing: it has to be more than a hundredth of what it was at first. NaN belongs to the rule
 `nan`. Of algorithms that learn the values of actions it is the critic's loss, under its own tag.
+
+A loss that is gone from one update to the next is as much of a warning, though the return rises: no learning takes nine
+tenths of it away at once, after 16 updates in which it took nothing near that. Rewards have become smaller, as where
+they are cut to their sign, and what is best by them may be another policy.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_se
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.rules.drawdown import Steps
-from mission_tui.fleet.windows import Window
+from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/value_loss"
 TAGS = ("train/explained_variance", "rollout/ep_rew_mean")
@@ -26,6 +30,14 @@ FIRST, LEARNED_SHARE = 5, 0.01
 """Of the largest of the first losses, below which values are right for all that the policy needs. Measured: true
 warnings lie at 0.03 and more of it, those of values that were nowhere wrong at 5e-4 and less.
 """
+
+
+GONE_SHARE, GONE_UPDATES, KNOWN = 0.1, 5, 16
+"""What a loss falls to from the least of so many updates, and for how many. Measured beside it: with 0.15 the loss of
+one healthy training falls so, of 370; where rewards were cut to their sign it fell to 0.1 or less in seven of eight.
+"""
+STILL_MISSED = 0.03
+"""Of the largest of the first losses, below which what a loss falls from may be that of a task that is solved."""
 
 
 class ValueLoss(Rule):
@@ -42,6 +54,7 @@ class ValueLoss(Rule):
         self._median: float | None = None
         self._seen, self._first, self._level = 0, 0.0, math.inf
         self._steps = Steps.shared(context)
+        self._collapse = _Collapse()
         self._tag = TAG
         self._informed = self._informing = self._falling = False
 
@@ -54,6 +67,7 @@ class ValueLoss(Rule):
             self._rows.append(row)
             if self._seen < FIRST:
                 self._seen, self._first = self._seen + 1, max(self._first, loss)
+            self._collapse.update(loss, STILL_MISSED * self._first)
             usual = self._usual.at(0.5)
             if usual is not None and self.context.returns.warm:
                 least = LEARNED_SHARE * self._first
@@ -63,6 +77,8 @@ class ValueLoss(Rule):
             if not self._high.on:
                 self._usual.add(loss)
                 self._median = usual
+        if self._collapse.on:
+            return "warning"
         if not self._high.on:
             self._informed, self._falling = self._informed or self._informing, False
             self._informing = False
@@ -84,6 +100,8 @@ class ValueLoss(Rule):
 
     def explain(self, severity: Severity) -> Explanation:
         """How many times the usual; the cause is the scale of rewards when it is known."""
+        if self._collapse.on:
+            return self._explain_collapse()
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
@@ -107,3 +125,53 @@ class ValueLoss(Rule):
             threshold=self._level,
             window=limits.updates,
         )
+
+    def _explain_collapse(self) -> Explanation:
+        """From what to what, and that the return is none to compare with that of before."""
+        gone = self._collapse
+        return Explanation(
+            sentence=(
+                f"value loss fell from {rounded(gone.least)} or more to less than {rounded(gone.level)} from one "
+                "update to the next: no learning does that"
+            ),
+            cause=(
+                "rewards are much smaller since, as where they are clipped, scaled or normalised: returns of before "
+                "and after cannot be compared, nor does a rise between them mean that anything was learned"
+            ),
+            advice="look for what changed in the environment or its rewards: no setting is known to cure this",
+            advice_set=(),
+            evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
+            signal=self._tag,
+            threshold=gone.level,
+            window=GONE_UPDATES,
+        )
+
+
+class _Collapse:
+    """Whether the loss is gone since one update to the next; over once it is back above half of what it was."""
+
+    def __init__(self) -> None:
+        self._losses = Numbers(KNOWN)
+        self._below = 0
+        self.least = self.level = 0.0
+        self.on = False
+
+    def update(self, loss: float, least: float) -> None:
+        """Take in one loss; what it falls from has to be more than `least`."""
+        if self._below:
+            self._below = self._below + 1 if loss < self.level else 0
+            self.on = self._below >= GONE_UPDATES or (self.on and loss < self.least / 2.0)
+            if self._below or self.on:
+                return
+            del self._losses[:]
+        elif self.on:
+            self.on = loss < self.least / 2.0
+            return
+        losses = self._losses
+        if len(losses) == KNOWN and loss < GONE_SHARE * losses[-1]:
+            self.least = min(losses)
+            self.level = GONE_SHARE * self.least
+            if loss < self.level and self.least > least:
+                self._below = 1
+                return
+        losses.append(loss)
