@@ -100,7 +100,7 @@ class Prune(Request, AnsweredBy[replies.RemovableReply], frozen=True, kw_only=Tr
 
 
 class Hello(Request, AnsweredBy[replies.Welcome], frozen=True, kw_only=True, tag="hello"):
-    """First line of every operator connection."""
+    """The handshake: first line of every operator connection."""
 
     protocol: int
     version: str
@@ -111,7 +111,8 @@ class GetSnapshot(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_on
 
 
 class Watch(Request, AnsweredBy[replies.SnapshotReply], frozen=True, kw_only=True, tag="watch", omit_defaults=True):
-    """Snapshots as they change, at most four a second; a slow reader gets the newest later, never a backlog.
+    """A subscription: snapshots as they change, at most four a second; a slow reader gets the newest later, never a
+    backlog.
 
     With `changes`, of a supervisor whose welcome offers them, all but the first say only which runs are others than in
     the one before.

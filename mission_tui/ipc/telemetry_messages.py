@@ -17,7 +17,7 @@ TELEMETRY_LINE_BYTES = 1 << 16
 
 
 class TrainerHello(Struct, frozen=True, tag="hello", tag_field="say"):
-    """First line of a trainer: which run and attempt, and the nonce that only its launcher knew."""
+    """The handshake, first line of a trainer: which run and attempt, and the nonce that only its launcher knew."""
 
     protocol: int
     run: str

@@ -1,5 +1,5 @@
-"""What a preset names: the environment that an `env.id` means, and the modules and classes behind its other keys,
-imported, found, and looked at before they are called as it says.
+"""What a preset names: the environment that an `env.id` means, and the modules and classes behind its other keys
+(plugins), imported, found, and looked at before they are called as it says.
 
 What a registration says of the task (the return that counts as solved, where an episode is cut) is asked here too.
 Every way of not finding it is one sentence; what is not known is None. Gymnasium is imported inside the functions, so

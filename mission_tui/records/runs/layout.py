@@ -1,6 +1,7 @@
 """The run directory as the database: every path inside it, the rule for ids, and how runs are found on disk.
 
 The keeper knows the same file names without importing this module; `docs/run-directory.md` is their common contract.
+Directories of earlier versions are read as they are, without a migration: what they lack is a default or unknown.
 """
 
 from __future__ import annotations
