@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mission_tui.cli.session import Session
     from mission_tui.fleet.specs.assignment import Assignment
     from mission_tui.fleet.specs.health_file import HealthFile
-    from mission_tui.fleet.specs.preset import Machine, PresetFile
+    from mission_tui.fleet.specs.preset import MachineTables, PresetFile
     from mission_tui.fleet.specs.schema import Place
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
@@ -135,7 +135,7 @@ def resolved(
     from mission_tui.fleet.specs.preset import resolve
     from mission_tui.records.preset_files import base_of, load_clusters
 
-    def clusters() -> Machine | None:
+    def clusters() -> MachineTables | None:
         return load_clusters(clusters_file(os.environ))
 
     def under(lies_over: tuple[Place, Mapping[str, dict[str, Any]]] | None) -> Spec:

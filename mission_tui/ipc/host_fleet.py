@@ -24,7 +24,7 @@ from mission_tui.errors import MissionError, NoSupervisorError, UsageError
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.spec import LaunchItem
-from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView, StaleRun
+from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, RunView, StaleRun
 from mission_tui.ipc import requests
 from mission_tui.ipc.async_client import AsyncConnection, answer_of
 from mission_tui.ipc.bridge import BridgedConnection, HostError
@@ -276,11 +276,11 @@ class HostFleet:
         before = itertools.takewhile(lambda other: other != name, sorted(self._seen, key=HERE.__ne__))
         return next((it for it in before if mine and _supervisor(self._seen[it].snapshot) == mine), "")
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, name: str) -> MachineView:
         seen, welcome = self._seen[name], self._clients[name].welcome
         known = seen.snapshot
         version = "" if known is None else known.supervisor.version
-        return Machine(
+        return MachineView(
             name=name,
             lost_t=seen.lost_t,
             why=_why(seen.error),

@@ -24,7 +24,7 @@ from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.files.given_files import read_toml
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.specs.preset import Machine
+    from mission_tui.fleet.specs.preset import MachineTables
     from mission_tui.fleet.specs.spec import Spec
 
 ZOO = "zoo"
@@ -182,7 +182,7 @@ def _read(path: Path, origin: PresetOrigin) -> PresetFile:
     return replace(read_preset(read_toml(path), path), origin=origin)
 
 
-def load_clusters(path: Path) -> Machine | None:
+def load_clusters(path: Path) -> MachineTables | None:
     """What the user's file of clusters at `path` asks of each engine; None without one. Raises `PresetError`."""
     from mission_tui.fleet.specs.preset import read_clusters  # who only lists presets resolves none
 

@@ -19,7 +19,7 @@ from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
-    Machine,
+    MachineView,
     RunView,
     SupervisorInfo,
     TrialView,
@@ -315,12 +315,16 @@ BUSY = a_fleet(
 """A fleet whose live runs have been looked at: the first takes most, the last holds memory and does nothing."""
 
 
-HERE = Machine(name="here", meters=HostMeters("desk", 4, cpu_percent=11.0), away=False, launches=True, runs_root="/r")
-GPU1 = Machine(name="gpu1", meters=HostMeters("gpu-box", 8, cpu_percent=37.0), live=2, launches=True, runs_root="/data")
-LOST = Machine(name="gpu2", lost_t=NOW - 180.0, why="Connection refused", live=1)
+HERE = MachineView(
+    name="here", meters=HostMeters("desk", 4, cpu_percent=11.0), away=False, launches=True, runs_root="/r"
+)
+GPU1 = MachineView(
+    name="gpu1", meters=HostMeters("gpu-box", 8, cpu_percent=37.0), live=2, launches=True, runs_root="/data"
+)
+LOST = MachineView(name="gpu2", lost_t=NOW - 180.0, why="Connection refused", live=1)
 
 
-def several(*machines: Machine) -> FleetSnapshot:
+def several(*machines: MachineView) -> FleetSnapshot:
     """A live run on each machine, and one on this that has ended."""
     runs = [
         structs.replace(

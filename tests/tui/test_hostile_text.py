@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.provenance import SettingChange
-from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, RunView
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetDetails, GetLog
 from mission_tui.tui.drawing.glyphs import to_ascii
@@ -71,7 +71,7 @@ def hostile_fleet() -> FleetSnapshot:
         hostile_run(EVERYTHING, 99), state="ended", outcome="failed", kind="unknown", cause=EVERYTHING, ended_t=NOW
     )
     fleet = a_fleet((*live, dead), gpus=(structs.replace(GPU, name=EVERYTHING),))
-    far = (Machine(name=EVERYTHING, lost_t=NOW, why=EVERYTHING), Machine(name=EVERYTHING, meters=host()))
+    far = (MachineView(name=EVERYTHING, lost_t=NOW, why=EVERYTHING), MachineView(name=EVERYTHING, meters=host()))
     near = host(name=EVERYTHING, gpu_note=EVERYTHING)
     return structs.replace(fleet, runs_root=f"/{EVERYTHING}", host=near, hosts=far)
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
-from mission_tui.fleet.views.snapshot import Machine
+from mission_tui.fleet.views.snapshot import MachineView
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Act, GetStrip, Launch, Quote, Undo
 from mission_tui.tui.screens.launch_form import MachinePicker
@@ -242,7 +242,7 @@ def test_what_only_this_machine_has_stays_here() -> None:
     cluster = structs.replace(plain, run=structs.replace(plain.run, launcher="slurm"))
     from mission_tui.fleet.specs.spec import LaunchItem
 
-    def said(spec: Any, machine: Machine = GPU1) -> str:
+    def said(spec: Any, machine: MachineView = GPU1) -> str:
         return stays_here((LaunchItem(spec=spec),), machine)
 
     assert said(plain) == ""

@@ -170,7 +170,7 @@ def _launch(table: Mapping[str, object], place: Place) -> tuple[str, ...]:
     return tuple(_word(name, place.at("launch").item(index)) for index, name in enumerate(names))
 
 
-Machine = tuple[schema.Place, Mapping[str, Mapping[str, object]]]
+MachineTables = tuple[schema.Place, Mapping[str, Mapping[str, object]]]
 """The tables of a host profile that hold here, and where they stand."""
 _BUDGETS = ("total_timesteps", "duration_s")
 _DEEPEST_KEY = 10
@@ -183,8 +183,8 @@ def resolve(
     bases: Callable[[str], PresetFile],
     assignments: Sequence[Assignment] = (),
     health: Sequence[HealthFile] = (),
-    machine: Machine | None = None,
-    clusters: Callable[[], Machine | None] = lambda: None,
+    machine: MachineTables | None = None,
+    clusters: Callable[[], MachineTables | None] = lambda: None,
 ) -> Spec:
     """The spec of one run of `preset`; `bases` finds the preset it extends. The fitted tables of a host profile,
     `machine`, lie over the preset's, and the words over both. Where the run is for an engine, what `clusters` has for
@@ -209,7 +209,7 @@ def resolve(
     return structs.replace(spec, keep=structs.replace(spec.keep, health=watched))
 
 
-def read_clusters(table: Mapping[str, object], path: Path) -> Machine:
+def read_clusters(table: Mapping[str, object], path: Path) -> MachineTables:
     """What this user's `clusters.toml` asks of each engine, parsed from the file at `path`. Raises `PresetError`."""
     place = schema.Place(str(path))
     fitted = {}
@@ -315,7 +315,7 @@ def _laid(
     preset: PresetFile,
     bases: Callable[[str], PresetFile],
     assignments: Sequence[Assignment],
-    machine: Machine | None = None,
+    machine: MachineTables | None = None,
 ) -> Layers:
     if preset.launch:
         raise preset.place.refuse(f"'{preset.name}' is a set; launch its presets: {', '.join(preset.launch)}")

@@ -337,7 +337,7 @@ class OtherRoot(Struct, frozen=True):
         return "" if self.live is None else f" ({self.live} run{'' if self.live == 1 else 's'})"
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineView(Struct, frozen=True, kw_only=True):
     """A machine of a screen of several: its meters and runs root when it last answered, and how many runs live and wait
     there.
 
@@ -394,7 +394,7 @@ class FleetSnapshot(Struct, frozen=True, kw_only=True):
     failed_duties: tuple[FailedDuty, ...] = ()
     replay: Replay | None = None
     unread: int = 0
-    hosts: tuple[Machine, ...] = ()
+    hosts: tuple[MachineView, ...] = ()
 
 
 def of_machine(snapshot: FleetSnapshot, host: str) -> FleetSnapshot:

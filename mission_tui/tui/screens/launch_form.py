@@ -23,7 +23,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.preset import Saving
 from mission_tui.fleet.specs.spec import LaunchItem
-from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, of_machine
+from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, of_machine
 from mission_tui.ipc.replies import Checked, Progress
 from mission_tui.ipc.requests import Check
 from mission_tui.present import numbers
@@ -177,7 +177,9 @@ async def save_preset(app_context: AppContext, preset: PresetChoice, words: Sequ
 class MachinePicker(Picker):
     """Dismissed with the name of a machine, or None. The cursor begins at the machine of the last launch."""
 
-    def __init__(self, app_context: AppContext, items: tuple[LaunchItem, ...], machines: tuple[Machine, ...]) -> None:
+    def __init__(
+        self, app_context: AppContext, items: tuple[LaunchItem, ...], machines: tuple[MachineView, ...]
+    ) -> None:
         self._app_context, self._items, self._machines = app_context, items, machines
         self._prices = MachinePrices(app_context, self._priced)
         what = items[0].spec.preset if len({item.spec.preset for item in items}) == 1 else f"{len(items)} runs"

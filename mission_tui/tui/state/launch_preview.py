@@ -19,7 +19,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.cost import whole_run_s
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
-from mission_tui.fleet.views.snapshot import Machine, of_machine
+from mission_tui.fleet.views.snapshot import MachineView, of_machine
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Quote
 from mission_tui.present.machines import Offer, best
@@ -243,7 +243,7 @@ _OWN = frozenset({"variable", "apprise"})
 """What a preset may name beyond the program and still mean the same on another machine."""
 
 
-def machines_of(app_context: AppContext) -> tuple[Machine, ...]:
+def machines_of(app_context: AppContext) -> tuple[MachineView, ...]:
     """The machines on which something can be launched from this screen, those that do not answer last; empty where it
     is this machine alone.
     """
@@ -252,7 +252,7 @@ def machines_of(app_context: AppContext) -> tuple[Machine, ...]:
     return known if len(known) > 1 or any(machine.away for machine in known) else ()
 
 
-def stays_here(items: tuple[LaunchItem, ...], machine: Machine | None) -> str:
+def stays_here(items: tuple[LaunchItem, ...], machine: MachineView | None) -> str:
     """Why these runs cannot be launched on that machine from here; empty where they can."""
     if machine is None or not machine.away:
         return ""
@@ -326,7 +326,7 @@ class MachinePrices:
     def _style(self, name: str) -> Style:
         return colours.INK if name in self.offers else colours.QUIET
 
-    async def _ask(self, machine: Machine, items: tuple[LaunchItem, ...], turn: int) -> None:
+    async def _ask(self, machine: MachineView, items: tuple[LaunchItem, ...], turn: int) -> None:
         origin, trouble, found = self._app_context.origin, stays_here(items, machine), None
         if not trouble:
             try:

@@ -16,7 +16,7 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.flat_settings import short_names, value_word
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
-from mission_tui.fleet.views.snapshot import FleetSnapshot, Machine, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, RunView
 from mission_tui.present.run_state import share_done, state_word, stuck_s
 from mission_tui.tui.state.filter_pattern import MACHINE as _MACHINE
 from mission_tui.tui.state.filter_pattern import FilterPattern
@@ -47,7 +47,7 @@ class Roster(Struct, frozen=True):
 
     live: tuple[Row, ...] = ()
     rest: tuple[Row, ...] = ()
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[MachineView, ...] = ()
     apart: bool = False
 
     @property
@@ -144,7 +144,7 @@ def list_rows(
     return Roster(_by_machine(live, machines), _by_machine(rest, machines), machines, apart=live_apart)
 
 
-def _by_machine(rows: Sequence[Row], machines: Sequence[Machine]) -> tuple[Row, ...]:
+def _by_machine(rows: Sequence[Row], machines: Sequence[MachineView]) -> tuple[Row, ...]:
     order = {machine.name: at for at, machine in enumerate(machines)}
     return tuple(sorted(rows, key=lambda row: order.get(machine_of(row), len(order)))) if order else tuple(rows)
 

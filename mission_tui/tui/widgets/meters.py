@@ -17,7 +17,7 @@ from mission_tui.fleet.views.snapshot import (
     FleetSnapshot,
     GpuMeters,
     HostMeters,
-    Machine,
+    MachineView,
     RunGain,
     RunView,
     of_machine,
@@ -53,7 +53,7 @@ class Meters(Lines):
         self._banner: str | None = None
         self._paid: RunGain | None = None
         self._failed = ""
-        self._machines: Sequence[Machine] | None = None
+        self._machines: Sequence[MachineView] | None = None
         self.rows = 1
 
     def update(self, snapshot: FleetSnapshot | None, banner: str | None = None, *, headed: bool = False) -> None:
@@ -150,7 +150,7 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
     return strips
 
 
-def _shown_machines(snapshot: FleetSnapshot, *, headed: bool) -> Sequence[Machine] | None:
+def _shown_machines(snapshot: FleetSnapshot, *, headed: bool) -> Sequence[MachineView] | None:
     """The machines that have a line here: all, or where they have one in the list those that ask for action. None on
     the screen of one machine, whose meters need no name.
     """
@@ -159,11 +159,11 @@ def _shown_machines(snapshot: FleetSnapshot, *, headed: bool) -> Sequence[Machin
     return [machine for machine in snapshot.hosts if not headed or _asks(machine)]
 
 
-def _asks(machine: Machine) -> bool:
+def _asks(machine: MachineView) -> bool:
     return machine.lost_t is not None or bool(machine.meters and machine.meters.disk_full)
 
 
-def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]:
+def _several(machines: Sequence[MachineView], now: float, width: int) -> list[Strip]:
     """A line for each, or as many as its reason takes where there is room; what has none is counted in the last."""
     whole = [strip for machine in machines for strip in _whole(machine, now, width)]
     if len(whole) <= _MOST_HOSTS:
@@ -177,14 +177,14 @@ def _several(machines: Sequence[Machine], now: float, width: int) -> list[Strip]
     return strips
 
 
-def _whole(machine: Machine, now: float, width: int) -> list[Strip]:
+def _whole(machine: MachineView, now: float, width: int) -> list[Strip]:
     """What helps stands at the end of why a machine does not answer."""
     if machine.lost_t is None:
         return [machine_line(machine, now, width)]
     return [line([(f" {text}", colours.WARN)], width) for text in wrap(_silence(machine, now), width - 1)]
 
 
-def _silence(machine: Machine, now: float) -> str:
+def _silence(machine: MachineView, now: float) -> str:
     name = literal(machine.name)
     why = literal(machine.why)
     since = numbers.duration(max(0.0, now - (machine.lost_t or now)))
@@ -196,7 +196,7 @@ def _silence(machine: Machine, now: float) -> str:
     return f"▲ {silent}{'; its runs go on' if known else ''}"
 
 
-def machine_line(machine: Machine, now: float, width: int, *, heads: bool = False) -> Strip:
+def machine_line(machine: MachineView, now: float, width: int, *, heads: bool = False) -> Strip:
     """Its meters and how many runs live there; or since when and why it does not answer. With `heads` it stands above
     the runs that are there.
     """

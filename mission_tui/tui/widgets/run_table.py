@@ -18,7 +18,7 @@ from textual.strip import Strip
 from mission_tui.fleet.events.outcome import ALIVE
 from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.views.seed_group import SeedGroup
-from mission_tui.fleet.views.snapshot import Machine, RunView
+from mission_tui.fleet.views.snapshot import MachineView, RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
@@ -261,9 +261,9 @@ class RunTable(Lines):
         self._now = 0.0
         self._top = 0
         self._empty: Sequence[Sequence[Part]] = ()
-        self._machines: Sequence[Machine] = ()
+        self._machines: Sequence[MachineView] = ()
         self._older = False
-        self._window: Sequence[Machine | int] = ()
+        self._window: Sequence[MachineView | int] = ()
         self._cache: dict[str, tuple[tuple[object, ...], Strip]] = {}
 
     def update(
@@ -277,7 +277,7 @@ class RunTable(Lines):
         varied: Sequence[str] = (),
         first: int = 0,
         empty: Sequence[Sequence[Part]] = (),
-        machines: Sequence[Machine] = (),
+        machines: Sequence[MachineView] = (),
         older: bool = False,
     ) -> None:
         """List `runs`; `chosen` is an index into them, `first` the roster index of their first. `varied` are settings
@@ -309,7 +309,7 @@ class RunTable(Lines):
         fresh: dict[str, tuple[tuple[object, ...], Strip]] = {}
         strips = [self._titles(widths, sum(isinstance(it, int) for it in window))]
         for at in window:
-            if isinstance(at, Machine):
+            if isinstance(at, MachineView):
                 strips.append(machine_line(at, self._now, width, heads=True))
                 continue
             view = self._runs[at]
@@ -339,7 +339,7 @@ class RunTable(Lines):
         rows = [self._runs[at] for at in self._window if isinstance(at, int) and at < len(self._runs)]
         return [row for row in rows if isinstance(row, RunView)]
 
-    def _listed(self) -> list[Machine | int]:
+    def _listed(self) -> list[MachineView | int]:
         """The lines of the whole list: places of runs, below the machine that they are on."""
         if not self._machines:
             return list(range(len(self._runs)))
@@ -349,7 +349,7 @@ class RunTable(Lines):
         heads = {machine.name: machine for machine in self._machines}
         return [it for name, runs in places.items() for it in ([heads[name]] if name in heads else []) + runs]
 
-    def _seen_of(self, listed: Sequence[Machine | int], rows: int) -> Sequence[Machine | int]:
+    def _seen_of(self, listed: Sequence[MachineView | int], rows: int) -> Sequence[MachineView | int]:
         """As many lines as fit, the chosen one among them; the machine of the first always stands above it."""
         heads = 1 if self._machines else 0
         if self._chosen is not None:
@@ -359,7 +359,7 @@ class RunTable(Lines):
         self._top = max(0, min(self._top, len(listed) - rows))
         window = list(listed[self._top : self._top + rows])
         if window and isinstance(window[0], int) and self._machines:
-            above = [it for it in listed[: self._top] if isinstance(it, Machine)]
+            above = [it for it in listed[: self._top] if isinstance(it, MachineView)]
             window[:1] = above[-1:] or window[:1]
         return window
 

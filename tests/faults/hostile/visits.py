@@ -10,7 +10,7 @@ from msgspec import structs
 from textual.events import Paste
 
 from mission_tui.fleet.specs.spec import LaunchItem
-from mission_tui.fleet.views.snapshot import Machine
+from mission_tui.fleet.views.snapshot import MachineView
 from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm, MachinePicker
 from mission_tui.tui.screens.sheet import ErrorScreen
@@ -143,7 +143,7 @@ async def _until(true: Callable[[], bool]) -> None:
 async def ask_where(stage: Stage, text: Text, seen: Seen) -> None:
     """A list of two machines with foreign names, and the question on which of them a launch is to begin."""
     item = LaunchItem(spec=structs.replace(stub_spec(), preset=text()))
-    machines = tuple(Machine(name=text(), why=text(), launches=True) for _ in range(2))
+    machines = tuple(MachineView(name=text(), why=text(), launches=True) for _ in range(2))
     alone = stage.app.app_context.snapshot
     assert alone is not None
     runs = tuple(structs.replace(view, host=machines[at % 2].name) for at, view in enumerate(alone.runs))
