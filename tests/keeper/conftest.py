@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, read_exit, read_identity, write_launch
+from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, read_exit, read_identity
 from mission_tui.records.runs.layout import AttemptDir, RunDir
+from tests.supervisor.foreign import write_launch
 from tests.waiting import until
 
 CHECKOUT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 
 from mission_tui.fleet.process_limits import ProcessLimits
-from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit, read_identity, write_launch
+from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host import tasks
@@ -27,6 +27,7 @@ from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.local import Keepers, Started
 from mission_tui.supervisor.launchers.order import thread_variables
 from mission_tui.supervisor.launchers.preloaded import Preloaders
+from tests.supervisor.foreign import write_launch
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 REPOSITORY = Path(__file__).parents[2]

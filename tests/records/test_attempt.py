@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.provenance import Provenance
@@ -19,10 +20,10 @@ from mission_tui.records.runs.attempt import (
     read_handle,
     read_identity,
     read_launch,
-    write_launch,
 )
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.seal import Seals
 from mission_tui.records.runs.spec_file import read_terms, write_terms
 
 ORDER = LaunchOrder(
@@ -38,10 +39,13 @@ def test_absent_files_are_none(tmp_path: Path) -> None:
 
 def test_an_order_comes_back_and_is_private(tmp_path: Path) -> None:
     """`launch.json` holds an environment, so only its owner can read it."""
-    path = tmp_path / "launch.json"
-    write_launch(path, ORDER)
-    assert read_launch(path) == ORDER
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    run = RunDir(tmp_path / ORDER.run)
+    run.attempt(2).path.mkdir(parents=True)
+    Seals(b"k" * 32).write_order(run, ORDER)
+    written = read_launch(run.attempt(2).launch)
+    assert written is not None
+    assert structs.replace(written, seal=None) == ORDER
+    assert stat.S_IMODE(run.attempt(2).launch.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.tail import read_all
-from mission_tui.records.runs.attempt import LaunchOrder, write_launch
+from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.following.follow import Follower
+from tests.supervisor.foreign import write_launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 R = TypeVar("R", bound=MetricRecord)

@@ -26,19 +26,24 @@ from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.append import AppendLog
-from mission_tui.records.files.atomic import write_json
+from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.runs.attempt import (
     ExitRecord,
     Identity,
     LaunchOrder,
     ProcessIdentity,
     TrackState,
-    write_launch,
+    launch_document,
 )
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 
 NONCE = "0" * 32
+
+
+def write_launch(path: Path, order: LaunchOrder) -> None:
+    """Write an order as it stands in a run directory, but for the seal that a supervisor puts on it."""
+    write_atomic(path, launch_document(order), mode=0o600)
 
 
 class ForeignRoot:

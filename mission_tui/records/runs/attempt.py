@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.ranges import Bytes, Count, Pid, PlainName, Seconds, UnixTime, Whole
 from mission_tui.plain_files import Inode, inode_of, open_plain, same_inode
-from mission_tui.records.files.atomic import read_json, write_atomic
+from mission_tui.records.files.atomic import read_json
 
 
 class ProcessIdentity(Struct, frozen=True):
@@ -162,11 +162,6 @@ def read_exit(path: Path) -> ExitRecord | None:
 def read_launch(path: Path) -> LaunchOrder | None:
     """The order in `path`, None if it does not exist. Raises `DamagedError`."""
     return read_json(path, LaunchOrder)
-
-
-def write_launch(path: Path, order: LaunchOrder) -> None:
-    """Write `order` without its secrets, readable by its owner only. Raises `StorageError`."""
-    write_atomic(path, launch_document(order), mode=0o600)
 
 
 def launch_document(order: LaunchOrder) -> bytes:

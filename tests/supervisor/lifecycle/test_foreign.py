@@ -46,7 +46,7 @@ from mission_tui.ipc.requests import (
 from mission_tui.plain_files import remove_tree
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import write_json
-from mission_tui.records.runs.attempt import Handle, TrackState, read_launch, write_launch
+from mission_tui.records.runs.attempt import Handle, TrackState, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of
 from mission_tui.supervisor.launchers.local import LocalLauncher
@@ -57,7 +57,7 @@ from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.verbs import importing as adopt_verb
 from tests.records.test_plain_files import deep
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
-from tests.supervisor.foreign import ForeignRoot
+from tests.supervisor.foreign import ForeignRoot, write_launch
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
 
