@@ -273,11 +273,9 @@ class _StatusAnswer(Struct):
 
 
 class Version(Struct):
-    """What Ray says of itself; a session is one life of its head."""
+    """What Ray says of itself."""
 
     ray_version: str
-    version: str = ""
-    session_name: str = ""
 
 
 T = TypeVar("T")
