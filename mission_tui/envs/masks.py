@@ -29,7 +29,9 @@ def choices(actions: spaces.Space[Any]) -> list[int]:
 
 
 def sampled(actions: spaces.Space[Any], mask: NDArray[np.bool_]) -> Any:
-    """An action by chance, of those that `mask`, shape (choices,), allows, drawn from the generator of discrete `actions`."""
+    """An action by chance, of those that `mask`, shape (choices,), allows; drawn from the generator of `actions`, which
+    are discrete.
+    """
     parts = [part.astype(np.int8) for part in np.split(mask, np.cumsum(choices(actions))[:-1])]
     match actions:
         case spaces.Discrete():

@@ -146,8 +146,8 @@ class Head(Protocol):
     def gradient(
         self, output: th.Tensor, actions: th.Tensor, evaluation: ActionEvaluation, loss_gradient: LossGradient
     ) -> th.Tensor:
-        """What `loss_gradient` on the `evaluation` of `actions` is on the output, in the shape of `output`; gradients of
-        the head's own parameters are written.
+        """What `loss_gradient` on the `evaluation` of `actions` is on the output, in its shape; gradients of the head's
+        own parameters are written.
         """
 
 

@@ -200,7 +200,9 @@ class LayeredPolicy(_Recorded):
 
     @th.no_grad()
     def forward(self, observation: Observation) -> tuple[th.Tensor, th.Tensor]:
-        """What the head turns into actions, shape (batch, ...), and values, shape (batch,); no random number is drawn."""
+        """What the head turns into actions, shape (batch, ...), and values, shape (batch, 1); no random number is
+        drawn.
+        """
         return self._run_forward(self._input(observation))
 
     def act(self, observation: Observation) -> th.Tensor:

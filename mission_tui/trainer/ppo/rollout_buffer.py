@@ -100,8 +100,8 @@ class ResidentBuffer(RolloutBuffer):
         return _StepArray(self.buffer_size, self.n_envs, space.shape or (), dtype, self.device)
 
     def add_observations(self, step: int, observation: Any, episode_starts: NDArray[Any]) -> Observation:
-        """Keep what the environments show before `step`, shape (lanes, ...), and `episode_starts`, shape (lanes,); returns
-        the observations on the device.
+        """Keep what the environments show before `step`, shape (lanes, ...), and `episode_starts`, shape (lanes,);
+        returns the observations on the device.
         """
         self.episode_starts[step] = episode_starts
         if isinstance(self._observed, dict):
