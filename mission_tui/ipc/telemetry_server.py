@@ -40,6 +40,11 @@ ORDER_BACKLOG_BYTES = 1 << 14
 log = logging.getLogger(__name__)
 
 
+def rest_s(trainers: int) -> float:
+    """Seconds for which each of so many trainers is left alone once something of it was read; 0 for few."""
+    return min(MOST_REST_S, trainers / READS_PER_S) if trainers > FEW else 0.0
+
+
 class TrainerLink:
     """The connection of one trainer that was admitted. A trainer that reconnects has a new link."""
 
@@ -216,8 +221,8 @@ class _LineProtocol(asyncio.BufferedProtocol):
             return
         self._watch_time(complete)
         then, self._read_at = self._read_at, self._loop.time()
-        if len(self._talking) > FEW and self._read_at > self._answers_until:
-            self._rest_for(min(MOST_REST_S, len(self._talking) / READS_PER_S))
+        if (rest := rest_s(len(self._talking))) and self._read_at > self._answers_until:
+            self._rest_for(rest)
         elif self._read_at - then < 2 * BATCH_S:
             self._rest_for(BATCH_S)
 

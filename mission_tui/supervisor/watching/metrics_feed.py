@@ -19,6 +19,7 @@ from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import FindingChanged, GoalReached
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
+from mission_tui.ipc.telemetry_server import rest_s
 from mission_tui.plain_files import open_to_append
 from mission_tui.records.files.tail import read_all
 from mission_tui.run_module import module_words
@@ -65,10 +66,12 @@ def on_rows_written(core: Core, run: LiveRun, seq: int) -> None:
     """The trainer says that its file ends with record `seq`: take it in at once, or soon where many follow each other.
 
     Opening a file and coming back to a run costs as much as judging a row, so one that does many updates a second is
-    read twice in it. Before it is called paused it is read in any case.
+    read twice in it, and once where many train: then the beat of the clock has read it just before, or soon will.
+    Before it is called paused it is read in any case.
     """
     core.done_for(run.id, METRICS)
-    if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.news_at >= READ_S:
+    often_s = max(READ_S, rest_s(len(core.live)))
+    if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.news_at >= often_s:
         read_news(core, run)
 
 

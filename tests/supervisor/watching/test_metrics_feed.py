@@ -30,6 +30,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Resume
+from mission_tui.ipc.telemetry_server import MOST_REST_S
 from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.tail import read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
@@ -231,7 +232,9 @@ def test_a_goal_that_is_reached_is_journaled_once(tmp_path: Path) -> None:
 
 
 def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -> None:
-    """News are read at once, what is said right after them a moment later or by the clock, what is known never."""
+    """News are read at once, what is said right after them a moment later or by the clock, what is known never; of many
+    runs each is read once a second.
+    """
 
     async def scene(field: Field) -> None:
         live, t = field.run(), time.time()
@@ -256,6 +259,17 @@ def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -
         assert update() == 3
         read_news(field.core, live)
         assert update() == 4
+        others = {f"other-{number}": live for number in range(63)}
+        field.core.live.update(others)
+        trained(live, 5, 1, t + 4.0)
+        live.news_at -= READ_S
+        on_rows_written(field.core, live, 6)
+        assert update() == 4
+        live.news_at -= MOST_REST_S
+        on_rows_written(field.core, live, 6)
+        assert update() == 5
+        for name in others:
+            del field.core.live[name]
 
     on(tmp_path / "runs", scene)
 
