@@ -9,6 +9,7 @@ this one, so that a supervisor that dies loses none, and a log that takes long t
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -43,6 +44,7 @@ LAST_LINES_S = 5.0
 """How long the end of an attempt waits for the last lines of its logs."""
 
 FOLLOWING = "following"
+_SHORT_HERE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 log = logging.getLogger(__name__)
 
 
@@ -138,12 +140,15 @@ def _journal_goal(core: Core, run: LiveRun) -> None:
 
 
 def _read(runs: Runs, run: LiveRun) -> list[MetricRecord]:
-    """The new lines. Damage is journaled; a file that cannot be read at all is said to be so once."""
+    """The new lines. Damage is journaled; a file that cannot be read at all is said to be so once.
+
+    Where this process has no descriptor or memory left the file is as good as before: it is read the next time.
+    """
     records: list[MetricRecord] = []
     try:
         records = run.tail.read()
     except OSError as error:
-        if "damaged" not in runs.store.run(run.id).journal.flags:
+        if error.errno not in _SHORT_HERE and "damaged" not in runs.store.run(run.id).journal.flags:
             run.tail.damage.append(str(error))
     for detail in run.tail.damage:
         runs.record_observed(run, damaged(run.tail.path.name, detail))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -152,6 +155,24 @@ def test_a_restart_tells_breaks_before_rows(tmp_path: Path) -> None:
         assert field.findings(live) == []
         judge_silence(field.core, live, t + 1005.0 + 121.0)
         assert [finding.id for finding in field.findings(live)] == ["hang-1-15"]
+
+    on(tmp_path / "runs", scene)
+
+
+def test_a_shortage_of_descriptors_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that could not be read for want of one are read the next time; a file that refuses is damaged."""
+
+    async def scene(field: Field) -> None:
+        live, t = field.run(), time.time()
+        started(live, t)
+        trained(live, 1, 3, t + 1.0)
+        for number, damage in ((errno.EMFILE, False), (errno.EIO, True)):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "open", Mock(side_effect=OSError(number, os.strerror(number))))
+                read_news(field.core, live)
+            read_news(field.core, live)
+            assert field.core.store.run(live.id).metrics.seq == 4
+            assert ("damaged" in field.core.store.run(live.id).journal.flags) is damage
 
     on(tmp_path / "runs", scene)
 
