@@ -6,6 +6,8 @@ Standard library only; every room may raise these.
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
 
 EX_FAILED = 1
@@ -82,7 +84,49 @@ def raised_by(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
     said = f": {error}" if str(error) else ""
-    return f"{type(error).__name__}{said}{place}"
+    limit = limit_met(error)
+    return f"{type(error).__name__}{said}{place}" + (f"; {limit}" if limit else "")
+
+
+PROCESSES_LIMIT = (
+    "no more processes or threads may be started here (`ulimit -u` of your user, or pids.max of the control group)"
+)
+_FILES_LIMIT = "one process may open no more files (`ulimit -n`)"
+_STARTING = frozenset({"subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "pty.py", "forks.py"})
+
+
+def limit_met(error: BaseException, *, starting: bool = False) -> str:
+    """Which limit of the user or of the control group `error` stands for, where its own words name none; else empty.
+
+    `starting`: it came of starting a process. Elsewhere a socket that has nothing yet says the same.
+    """
+    match error:
+        case BlockingIOError() if starting or _file_of(error) in _STARTING:
+            return PROCESSES_LIMIT
+        case OSError(errno=errno.EMFILE):
+            return _FILES_LIMIT
+        case RuntimeError():
+            return limit_named(str(error))
+        case _:
+            return ""
+
+
+def limit_named(line: str) -> str:
+    """The same of a line that a program wrote before it ended."""
+    if "can't start new thread" in line or "pthread_create failed" in line or _NO_FORK.search(line):
+        return PROCESSES_LIMIT
+    return _FILES_LIMIT if "Too many open files" in line else ""
+
+
+_NO_FORK = re.compile(r"\bfork\b.*Resource temporarily unavailable")
+
+
+def _file_of(error: BaseException) -> str:
+    """The last part of the path of the module that raised it."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else place.tb_frame.f_code.co_filename.rpartition("/")[2]
 
 
 def install_words(extra: str) -> str:

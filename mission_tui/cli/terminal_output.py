@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO, TypeVar
 
-from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.errors import EX_FAILED, MissionError, limit_met
 from mission_tui.fleet.text import clean, clean_line, clean_lines
 
 if TYPE_CHECKING:
@@ -287,9 +287,12 @@ def exit_code_of(verb: Callable[[], int | None]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return EX_INTERRUPTED
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
+        if limit := limit_met(error):
+            print_error(f"{error}: {limit}")
+            return EX_FAILED
         # What is written here is a descriptor's; files are named in their errors. A reader that has left is click's.
-        if error.errno not in _FULL or error.filename is not None:
+        if not isinstance(error, OSError) or error.errno not in _FULL or error.filename is not None:
             raise
         with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - the interpreter tries what is left of it once more
             os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -128,7 +128,8 @@ def _spawn(root: Path, state: Path) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     # A long-lived client (the screen) would otherwise keep a supervisor that left as a zombie.
-    threading.Thread(target=child.wait, name="reap-supervisor", daemon=True).start()
+    with suppress(RuntimeError):  # at the limit of threads: it was started all the same
+        threading.Thread(target=child.wait, name="reap-supervisor", daemon=True).start()
     return child
 
 

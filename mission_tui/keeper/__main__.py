@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from mission_tui.errors import EX_FAILED, EX_RESUMABLE
+from mission_tui.errors import EX_FAILED, EX_RESUMABLE, limit_met
 from mission_tui.fence import Fence, describe_overtaken
 from mission_tui.keeper import child, files
 from mission_tui.keeper.ladder import Ladder, block_signals
@@ -69,9 +69,8 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
         files.write_with_retries(folder / "exit.json", files.exit_record(attempt, start_error=str(error)))
         return error.exit_code
     except OSError as error:
-        files.write_with_retries(
-            folder / "exit.json", files.exit_record(attempt, start_error=f"cannot start the trainer: {error}")
-        )
+        why = f"cannot start the trainer: {limit_met(error, starting=True) or error}"
+        files.write_with_retries(folder / "exit.json", files.exit_record(attempt, start_error=why))
         return EX_FAILED
     return _supervise_trainer(run_dir, attempt, order, output, trainer, fence, mailbox)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.cli.terminal_output import exit_code_of
-from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError, raised_by
+from mission_tui.errors import CheckpointError, NoSupervisorError, PresetError, limit_met, limit_named, raised_by
 from tests.shell import Shell
 
 
@@ -129,3 +129,35 @@ def test_what_is_raised_without_a_word_is_named_without_a_colon() -> None:
         raise NotImplementedError
     assert re.fullmatch(r"NotImplementedError \(test_errors\.py:\d+\)", raised_by(caught.value))
     assert raised_by(ValueError("boom")) == "ValueError: boom"
+
+
+def test_a_limit_that_was_met_is_named_where_the_error_names_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Processes and threads, also in the words of a shell, and open files; a socket without news is no limit."""
+    thread, files, busy = (
+        RuntimeError("can't start new thread"),
+        OSError(24, "Too many open files"),
+        BlockingIOError(11),
+    )
+
+    def fail() -> int:
+        raise thread
+
+    assert exit_code_of(fail) == 1
+    assert "`ulimit -u` of your user, or pids.max" in capsys.readouterr().err
+    assert "ulimit -u" in raised_by(thread)
+    assert "ulimit -n" in limit_met(files)
+    assert (limit_met(busy), "ulimit -u" in limit_met(busy, starting=True)) == ("", True)
+    assert limit_met(RuntimeError("boom")) == ""
+    said = ("bash: fork: retry: Resource temporarily unavailable", "OSError: [Errno 24] Too many open files", "fork it")
+    assert [limit_named(line).partition("`")[2][:9] for line in said] == ["ulimit -u", "ulimit -n", ""]
+
+
+def test_a_process_that_may_not_be_started_is_told_by_where_it_was() -> None:
+    """As `subprocess` raises it at the limit of processes; the same from a line of anybody else is no limit."""
+    said = []
+    for name in ("/usr/lib/python3.11/subprocess.py", "/home/ada/reader.py"):
+        try:
+            exec(compile("raise BlockingIOError(11, 'Resource temporarily unavailable')", name, "exec"))
+        except BlockingIOError as error:
+            said.append("ulimit -u" in raised_by(error))
+    assert said == [True, False]

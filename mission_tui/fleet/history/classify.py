@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from mission_tui.errors import EX_CONFIG
+from mission_tui.errors import EX_CONFIG, limit_named
 from mission_tui.fleet.events.journal import ENDING, Verb
 from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
@@ -199,8 +199,11 @@ def _failed(end: TrainingEnded | None, facts: ExitFacts, checkpoint: str | None)
 
 def _exited(facts: ExitFacts, said: str = "") -> str:
     last_line = _last_line(facts.last_output)
-    full = f"; {facts.disk_full}" if facts.disk_full else ""
-    return f"exit code {facts.code}{said}" + (f": {last_line}" if last_line else "") + full
+    why = (
+        f": {last_line}" if last_line else "",
+        *(f"; {it}" for it in (limit_named(last_line), facts.disk_full) if it),
+    )
+    return f"exit code {facts.code}{said}{''.join(why)}"
 
 
 def _signal_name(number: int) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from mission_tui.errors import EX_FAILED, MissionError
+from mission_tui.errors import EX_FAILED, MissionError, limit_met
 from mission_tui.fleet.history.classify import faulting_line
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.text import clean
@@ -209,7 +209,8 @@ def start_task(task: Task, stdin: int, complaints: StderrTail, code: asyncio.Fut
             limits=task.limits,
         )
     except OSError as error:
-        raise TaskError(f"{task.argv[0]} could not be started in {task.cwd}: {error.strerror}") from error
+        why = limit_met(error, starting=True) or error.strerror
+        raise TaskError(f"{task.argv[0]} could not be started in {task.cwd}: {why}") from error
     finally:
         complaints.begun()
     wanted = 0 if task.limits is None else task.limits.nice or 0

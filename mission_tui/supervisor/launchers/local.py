@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
+from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError, limit_met
 from mission_tui.fleet.events.processes import Pids
 from mission_tui.procfs import Stat, boot_id, read_stat
 from mission_tui.records.runs.attempt import Handle, Identity, LaunchOrder, read_identity
@@ -101,7 +101,8 @@ class Keepers:
             finally:
                 os.close(whispered)
         except OSError as error:
-            raise MissionError(f"the keeper of {run.id} could not be started: {error}") from error
+            why = limit_met(error, starting=True) or error
+            raise MissionError(f"the keeper of {run.id} could not be started: {why}") from error
 
     def is_free(self, run: RunDir) -> bool:
         """Whether the lease, which keeper and trainer of an attempt share, is free."""

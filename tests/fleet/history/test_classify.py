@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mission_tui.errors import PROCESSES_LIMIT
 from mission_tui.fleet.events.journal import Verb
 from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
@@ -123,6 +124,12 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
             ExitFacts(code=1, last_output="boom", disk_full="the disk of /runs is full"),
             set(),
             Failed("unknown", "exit code 1: boom; the disk of /runs is full", LAST),
+        ),
+        (
+            None,
+            ExitFacts(code=1, last_output="RuntimeError: can't start new thread"),
+            set(),
+            Failed("unknown", f"exit code 1: RuntimeError: can't start new thread; {PROCESSES_LIMIT}", LAST),
         ),
         (end("stopped"), ExitFacts(code=0, asked="term"), {"stop"}, Stopped(FINAL)),
         # Asked once more while its interpreter was on its way out.
