@@ -88,8 +88,14 @@ def test_a_waiting_run_says_when_it_starts_again() -> None:
 
 
 def test_a_run_that_a_reboot_ended_says_what_goes_on() -> None:
-    """The verb, instead of a cause that says the same."""
-    assert row(state="ended", outcome="lost", cause="c", rebooted=True).endswith("lost in the reboot; `resume` goes on")
+    """The verb, instead of a cause that says the same: whether it goes on, begins anew, or starts a command again."""
+    lost: dict[str, object] = {"state": "ended", "outcome": "lost", "cause": "c", "last_checkpoint": None}
+    saved = lost | {"last_checkpoint": "000000064"}
+    assert row(**saved, rebooted=True).endswith("lost in the reboot; `resume` goes on from 000000064")
+    assert row(**lost, rebooted=True).endswith("lost in the reboot; nothing was saved, `resume` begins anew")
+    assert row(**lost, can=("freeze",), rebooted=True).endswith("lost in the reboot; `resume` starts it again")
+    assert row(**saved).endswith("c; `resume` goes on from 000000064")
+    assert row(**saved, flags=("foreign",)).endswith("c")
 
 
 def test_an_end_that_nobody_asked_for_says_how_it_came() -> None:

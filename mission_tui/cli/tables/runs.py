@@ -123,7 +123,9 @@ def _remark(view: RunView, now: float) -> str:
     has_finding = any(it.rule == "checkpoint-age" and it.state == "open" for it in view.findings)
     failed = [it.sentence for it in view.failed_duties if not (has_finding and it.duty == CHECKPOINT)]
     if view.state == "ended" and view.rebooted:
-        return f"{view.outcome} in the reboot; `resume` goes on"
+        return f"{view.outcome} in the reboot{_way_on(view)}"
+    if view.state == "ended" and view.outcome == "lost":
+        return f"{view.cause or 'lost'}{_way_on(view)}"
     if view.state in OVER and view.outcome in ("failed", "lost"):
         return view.cause or ""
     if {"out-of-sight", "outlived"} & set(view.flags):
@@ -138,6 +140,15 @@ def _remark(view: RunView, now: float) -> str:
     gpu = f"GPU{view.placed.number}" if view.placed is not None and view.state not in OVER else ""
     node = f"on {view.node}" if view.node is not None and view.state not in OVER else ""
     return "; ".join(word for word in (flags, node, gpu, held, stuck_sentence(view), *asking[:1], *failed[:2]) if word)
+
+
+def _way_on(view: RunView) -> str:
+    """What `resume` makes of a run that nobody ended, before somebody finds out by what it has overwritten."""
+    if "foreign" in view.flags:
+        return ""
+    if view.last_checkpoint is not None:
+        return f"; `resume` goes on from {view.last_checkpoint}"
+    return "; nothing was saved, `resume` begins anew" if "checkpoint" in view.can else "; `resume` starts it again"
 
 
 def _is_surprise(view: RunView) -> bool:
