@@ -31,9 +31,16 @@ FailureKind = Literal[
     "config", "env", "callback", "nan", "oom", "gpu_lost", "gpu_fault", "crash", "exit", "start", "unknown"
 ]
 
-NO_GPU_MEMORY = ("CUDA out of memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "HIP out of memory")
-NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "MemoryError")
-"""What torch, Python and the C library write when they get no memory, on a GPU and on the machine."""
+NO_GPU_MEMORY = (
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "HIP out of memory",
+    "RESOURCE_EXHAUSTED: Out of memory",
+    "OOM when allocating tensor",
+)
+NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "MemoryError", "std::bad_alloc")
+"""What torch, JAX, TensorFlow, Python, C and C++ write when they get no memory, on a GPU and on the machine."""
 
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="outcome", gc=False):

@@ -7,6 +7,8 @@ transitions and as many gradient steps.
 
 from __future__ import annotations
 
+import signal
+
 from mission_tui.fleet.events.findings import OUT_OF_MEMORY as ID
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome
@@ -87,7 +89,8 @@ def _said(outcome: Failed, facts: ExitFacts | None) -> str | None:
         return None
     if facts.oom_killed:
         return "the kernel ended it"
-    if not facts.code:
+    # What C++ does with an error that nobody caught is SIGABRT.
+    if not facts.code and facts.signal != signal.SIGABRT:
         return None
     signs = (*NO_GPU_MEMORY, *NO_MEMORY)
     lines = reversed(facts.last_output.splitlines())

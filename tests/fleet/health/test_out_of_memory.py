@@ -14,6 +14,7 @@ from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 
 CUDA = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.9 GiB"
+JAX = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes."
 SPEC = Spec(
     preset="p",
     env=EnvSpec(id="CartPole-v1", n_envs=16, n_workers=8),
@@ -96,6 +97,8 @@ def test_what_held_ever_more_is_not_told_to_use_fewer_environments() -> None:
             "in your script: use half the env",
         ),
         ((), ExitFacts(code=1, last_output=CUDA), "in your script: use half the minibatch, or the CPU"),
+        ((), ExitFacts(code=1, last_output=JAX), "in your script: use half the minibatch, or the CPU"),
+        ((), ExitFacts(signal=6, last_output="  what():  std::bad_alloc\n"), "in your script: use half the env"),
     ],
 )
 def test_a_command_is_judged_by_its_exit_and_its_last_lines(
@@ -114,4 +117,6 @@ def test_any_other_end_is_none_of_it() -> None:
     assert found(SPEC, Finished("c")) is None
     assert found(SPEC, Failed("nan", "loss is nan"), ExitFacts(code=1)) is None
     assert found(a_command(), Failed("exit", "exit code 1"), ExitFacts(code=1, last_output="KeyError: 'x'")) is None
+    segfault = ExitFacts(signal=11, last_output="caught std::bad_alloc")
+    assert found(a_command(), Failed("exit", "ended by SIGSEGV"), segfault) is None
     assert found(a_command(), Finished("c"), ExitFacts(code=0, last_output=CUDA)) is None
