@@ -47,7 +47,7 @@ from mission_tui.fleet.health.algorithms import (
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
-from mission_tui.fleet.health.phrases import for_strangers, without_tables
+from mission_tui.fleet.health.phrases import for_strangers, in_own_table, without_tables
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.rules import RULES
@@ -474,7 +474,7 @@ class HealthJudge:
         cause = self._incidents.get(part_of)
         if cause is not None and cause.undo:
             return replace(words, advice=cause.advice, advice_set=cause.advice_set, undo=cause.undo)
-        return words
+        return in_own_table(words, self._settings)
 
     def _clear(self, rule_id: str) -> Finding:
         known = self._incidents[self._open.pop(rule_id)]

@@ -8,11 +8,16 @@ from __future__ import annotations
 import math
 import re
 
-from mission_tui.fleet.health.rule import Row
+from msgspec.structs import replace
+
+from mission_tui.fleet.health.rule import Explanation, Row
 from mission_tui.fleet.health.settings import Settings
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.sizes import EXTREME_RATE, REFERENCE_GRADIENT_STEPS, REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 
+PPO = "ppo"
+"""The table in which every rule names a setting."""
 LARGE_ERROR = 1.0
 """Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
 
@@ -35,14 +40,18 @@ def lost_share(share: float) -> str:
 
 
 def pressure_of(settings: Settings, learning_rate: float | None) -> float | None:
-    """Gradient steps per update x learning rate as a multiple of the reference's 16 x 2.5e-4 (source 004)."""
-    if settings.gradient_steps is None or learning_rate is None:
+    """Gradient steps per update x learning rate as a multiple of the reference's 16 x 2.5e-4 (source 004), which is
+    PPO's; None of another algorithm.
+    """
+    if settings.algo != PPO or settings.gradient_steps is None or learning_rate is None:
         return None
     return settings.gradient_steps * learning_rate / (REFERENCE_GRADIENT_STEPS * REFERENCE_LEARNING_RATE)
 
 
 def pressure_sentence(settings: Settings, learning_rate: float | None) -> str:
     """The update pressure in words, as far as it is known."""
+    if settings.algo != PPO and learning_rate is not None:
+        return f"a learning rate of {learning_rate:.3g}"
     pressure = pressure_of(settings, learning_rate)
     if pressure is not None and settings.gradient_steps is not None:
         return (
@@ -108,6 +117,7 @@ OTHER_NAMES = {
 """What else scripts call SB3's settings: CleanRL's flags, and the usual short ones."""
 IN_SCRIPTS = {"env.normalize": "VecNormalize(norm_obs=False, norm_reward=True) around the environments"}
 """Assignments that no script has a setting for, by how they begin."""
+_PPO_TABLE = re.compile(r"\bppo\.(?=[a-z])")
 _TABLE = re.compile(r"\b(?:ppo|env)\.(?=[a-z])")
 _SCHEDULE = re.compile(r"start = ([^,]+), end = ([^,]+)")
 
@@ -115,6 +125,17 @@ _SCHEDULE = re.compile(r"start = ([^,]+), end = ([^,]+)")
 def without_tables(text: str) -> str:
     """`text` with settings called as scripts call them: `gamma` and not ``ppo.gamma``."""
     return _TABLE.sub("", text)
+
+
+def in_own_table(words: Explanation, settings: Settings) -> Explanation:
+    """`words` with settings called as the run's algorithm calls them; what it has no setting for is not assigned."""
+    if settings.algo == PPO:
+        return words
+    names, own = OTHERS[settings.algo].table.__struct_fields__, f"{settings.algo}."  # type: ignore[index]
+    sentence, cause, advice = (_PPO_TABLE.sub(own, it) for it in (words.sentence, words.cause, words.advice))
+    known = (it for it in words.advice_set if not it.startswith("ppo.") or it[4:].partition("=")[0] in names)
+    kept = tuple(_PPO_TABLE.sub(own, it) for it in known)
+    return replace(words, sentence=sentence, cause=cause, advice=advice, advice_set=kept)
 
 
 def for_strangers(advice: str, assignments: tuple[str, ...], settings: Settings) -> str:

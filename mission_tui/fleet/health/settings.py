@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.events.metrics import Resumed, TrainingStarted
 from mission_tui.fleet.specs import spec as specs
-from mission_tui.fleet.specs.algorithm import discount_of
-from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec
+from mission_tui.fleet.specs.algorithm import discount_of, learning_table
+from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OnPolicySpec
 from mission_tui.fleet.specs.sizes import plan_batch
 
 SMALL_NET = 256 * 256
@@ -20,6 +20,7 @@ SMALL_NET = 256 * 256
 class Settings(Struct, frozen=True, kw_only=True):
     """`ours` is whether the built-in trainer trains, so that `--set` reaches it; `command` is what runs in its place.
 
+    `algo` is the table of `--set` with the settings of its algorithm, whose names rules say as those of PPO.
     `rollout` is in transitions, `gradient_steps` per update; SB3's names mean what they mean there.
 
     `checkpoint_every_s` is how often a checkpoint is due. `clip_range` is that of the start, and `clip_range_decays`
@@ -32,6 +33,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     ours: bool = False
+    algo: str = "ppo"
     command: tuple[str, ...] = ()
     env_id: str = ""
     shaping: str | None = None
@@ -139,9 +141,12 @@ def _with_ppo(known: Settings, spec: specs.Spec) -> Settings:
 
 def _with_other(known: Settings, spec: specs.Spec, other: AlgorithmSpec) -> Settings:
     """With what the rules that fit another algorithm ask for. A clip range or epochs it has none."""
-    plan, ent_coef = plan_batch(spec), getattr(other, "ent_coef", None)
+    plan = plan_batch(spec)
+    # A weight of the entropy as PPO has it; SAC calls its temperature so, and has usual values of its own.
+    ent_coef = getattr(other, "ent_coef", None) if isinstance(other, OnPolicySpec) else None
     return replace(
         known,
+        algo=learning_table(spec)[0],
         learning_rate=other.learning_rate,
         batch_size=plan.batch_size,
         gradient_steps=plan.gradient_steps,

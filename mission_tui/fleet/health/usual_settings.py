@@ -84,6 +84,8 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
 
 def _rate(settings: Settings, row: Row | None) -> Words | None:
     """A rate that the settings themselves plan; one that has decayed is a schedule's or a tamperer's."""
+    if settings.algo == "ars":
+        return None  # no gradient: its rate is a share of what perturbations of the weights differ in
     rate = learning_rate_of(row, settings)
     pressure = pressure_of(settings, rate)
     cause = pressure_sentence(settings, rate)

@@ -10,6 +10,7 @@ import pytest
 
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare.differing import changed_settings
+from mission_tui.fleet.events.metrics import RETURN, Metric, UpdateDone
 from mission_tui.fleet.health.judge import judge_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.specs.assignment import complete, expand
@@ -227,6 +228,32 @@ def test_rules_of_a_ppo_update_do_not_judge_it() -> None:
     rules: Any = judge_of(spec_of())._rules
     assert {"drawdown", "stall", "value-loss", "ent-coef"} <= {rule.id for rule in rules}
     assert not {"kl-spike", "clip-fraction", "explained-variance"} & {rule.id for rule in rules}
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "rate"),
+    [
+        (("run.algo=dqn", "env.id=CartPole-v1"), {"rollout/exploration_rate": 0.05}, 5e-05),
+        (("sac.ent_coef=0.2", "sac.learning_rate=0.003"), {"train/ent_coef": 0.2, "train/critic_loss": 1.0}, 0.0015),
+    ],
+)
+def test_its_findings_name_its_own_settings_and_measure_by_nothing_of_ppo(
+    words: tuple[str, ...], tags: dict[str, float], rate: float
+) -> None:
+    """A return that is lost: no key of PPO, no multiple of PPO's gradient steps, no entropy bonus of SAC."""
+    spec = spec_of(*words)
+    judge = judge_of(spec)
+    for n in range(1, 340):
+        level = 20.0 + n if n < 100 else 10.0
+        metrics: dict[str, Metric] = {RETURN: level + n * 7919 % 11 / 5.0, "rollout/ep_len_mean": 200.0, **tags}
+        judge.update(UpdateDone(n, 1, n, 500 * n, float(n), 0.5, 0.5, 500.0, metrics))
+    (found,) = [it for it in judge.findings if it.rule == "drawdown"]
+    name = spec.run.algo
+    assert found.advice_set == (f"{name}.learning_rate={rate:.3g}",)
+    said = f"{found.sentence} {found.cause} {found.proposal}"
+    assert "a learning rate of" in said
+    assert not any(word in said for word in ("ppo", "PPO", "reference", "ent_coef", "gradient steps"))
+    assert draft_change(spec, found.advice_set) != spec
 
 
 def test_a_comparison_lists_the_settings_of_the_algorithm_that_trains() -> None:
