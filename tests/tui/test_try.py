@@ -51,6 +51,14 @@ async def test_other_settings_are_tried_as_they_are_typed() -> None:
         assert (asked.finding, asked.assignments) == (KL_FINDING.id, ("ppo.clip_range=0.1",))
 
 
+async def test_what_is_tried_of_another_algorithm_is_asked_for_in_its_words() -> None:
+    """The example in the empty line is a setting that a run of SAC has."""
+    async with staged(a_fleet((structs.replace(SICK, algo="sac", findings=()), *ENDED))) as stage:
+        await stage.press("V")
+        await stage.until(lambda: isinstance(stage.screen, LineInputScreen))
+        await stage.shows("sac.learning_rate=1e-4")
+
+
 async def test_an_advised_schedule_is_one_word_of_the_line() -> None:
     """With the blanks in its braces: it is the advice as long as it is left as it is, and a setting when it is not."""
     rate = "ppo.learning_rate={ start = 1e-4, end = 0.0 }"

@@ -484,7 +484,8 @@ def check_live(spec: Spec, words: Sequence[str]) -> None:
     """
     runs = expand(words)
     if len(runs) != 1 or not words:
-        raise UsageError("give at least one KEY=VALUE, with one value each, such as ppo.learning_rate=1e-4")
+        rate = live_keys(spec.run.algo)[0][0]
+        raise UsageError(f"give at least one KEY=VALUE, with one value each, such as {rate}=1e-4")
     for assignment in runs[0]:
         key = assignment.key
         keys, scheduled = live_keys(spec.run.algo)

@@ -13,6 +13,7 @@ from mission_tui.fleet.events.findings import NOT_OF_THE_POLICY, Finding
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.assignment import Completion, complete
 from mission_tui.fleet.specs.preset import is_live, live_keys
+from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Spec, schedule_words
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, VerdictReply
@@ -52,7 +53,8 @@ async def _try_(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
 
     advised = "" if finding is None else " ".join(finding.advice_set)
     title = f"Try settings on branches of {view.name}"
-    await ask_line(app_context, title, _TRY_HELP, "tries them", "ppo.n_epochs=4", begin, advised)
+    example = "ppo.n_epochs=4" if other_algorithm(view.algo) is None else f"{view.algo}.learning_rate=1e-4"
+    await ask_line(app_context, title, _TRY_HELP, "tries them", example, begin, advised)
 
 
 def _tried(app_context: AppContext, view: RunView) -> RunView:

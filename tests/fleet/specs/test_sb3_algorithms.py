@@ -189,6 +189,8 @@ def test_while_it_trains_its_learning_rate_can_be_set() -> None:
     check_live(spec_of(), ("sac.learning_rate=1e-4", "run.total_timesteps=30000"))
     with pytest.raises(UsageError, match=r"sac\.learning_rate"):
         check_live(spec_of(), ("sac.tau=0.1",))
+    with pytest.raises(UsageError, match=r"such as sac\.learning_rate=1e-4"):
+        check_live(spec_of(), ())
     with pytest.raises(UsageError, match=r"ppo\.learning_rate has no effect .* the nearest valid key is sac\.lear"):
         check_live(spec_of(), ("ppo.learning_rate=1e-4",))
 
