@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 from textual.events import Key
@@ -12,7 +14,8 @@ from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.state.roster import SORTS
 from mission_tui.tui.widgets.filter_bar import FilterBar
-from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, ended
+from mission_tui.tui.widgets.run_table import RunTable
+from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.play import fleet_of
 from tests.tui.stage import Stage, staged
 
@@ -336,6 +339,18 @@ async def test_a_setting_without_a_column_is_counted(name: str, titles: str) -> 
     runs = [a_run(f"r{at}", varied={"lr": 1e-4 * at, name: value}) for at, value in enumerate((0.9, 0.99))]
     async with staged(a_fleet((*runs, a_run("alone"))), size=(80, 24)) as stage:
         await stage.shows(titles)
+
+
+@pytest.mark.parametrize(("width", "rate"), [(80, "0.001 → 0 linear"), (84, 1e-4)])
+async def test_neither_the_curve_nor_what_is_wrong_gives_way_for_nothing(width: int, rate: Any) -> None:
+    """A setting that fits not even in its place leaves the curve; where both fit, what is wrong is whole."""
+    finding = structs.replace(KL_FINDING, rule="kl-spike")
+    runs = [a_run(f"r{at}", varied={"lr": value}, findings=(finding,)) for at, value in enumerate((rate, 1e-3))]
+    async with staged(a_fleet(tuple(runs)), size=(width, 24)) as stage:
+        await stage.shows("▲ KL spike")
+        assert sum(line[1:5] in ("● r0", "● r1") and "▲ KL spike " in line for line in stage.lines()) == 2
+        assert len(stage.app.screen.query_one(RunTable).curved) == 2
+        assert ("lr" in stage.text()[:400]) is (width == 84)
 
 
 @pytest.mark.parametrize("width", [80, 120])

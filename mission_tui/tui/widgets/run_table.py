@@ -132,7 +132,9 @@ GROUP_CELLS: Mapping[str, Callable[[SeedGroup, float, int], Part]] = {
 
 
 class Column(Struct, frozen=True):
-    """A column: `least` is the table width from which it is shown, `grow` its share of spare cells, up to `most`."""
+    """A column: `least` is the table width from which it is shown, `grow` its share of spare cells, up to `most`;
+    `whole` the cells in which its words are seldom cut, which come first beside settings that vary.
+    """
 
     title: str
     width: int
@@ -141,6 +143,7 @@ class Column(Struct, frozen=True):
     least: int = 0
     grow: int = 0
     most: int = 0
+    whole: int = 0
 
 
 def _name(view: RunView, _now: float, _width: int) -> Part:
@@ -184,7 +187,7 @@ COLUMNS = (
     Column("return", 7, _return, least=48),
     Column("", 8, _spark, "left", least=78, grow=2, most=60),
     Column("st/s", 7, _speed, least=70),
-    Column(" health", 10, _health, "left", grow=1, most=40),
+    Column(" health", 10, _health, "left", grow=1, most=40, whole=12),
     Column("ETA", 7, _left, least=56),
 )
 _LEAD = 3
@@ -428,19 +431,26 @@ def _layout(width: int, every: Sequence[Column]) -> list[tuple[Column, int]]:
     columns = [column for column in COLUMNS if width >= column.least]
     settings = [column for column in every if column not in COLUMNS] if width >= _VARIED_LEAST else []
     if settings:
-        # The last column has no blank behind it.
-        room = width - _LEAD - sum(column.width + 1 for column in columns) + 1
-        if room <= settings[0].width:
-            columns = [column for column in columns if column.title]
-            room = width - _LEAD - sum(column.width + 1 for column in columns) + 1
-        taken = 0
+        curveless = [column for column in columns if column.title]
+        if _spare(width, columns) <= settings[0].width < _spare(width, curveless):
+            columns = curveless
+        room, taken = _spare(width, columns), 0
         while taken < len(settings) and (room := room - settings[taken].width - 1) >= 0:
             taken += 1
         columns[1:1] = settings[:taken]
-    spare = width - _LEAD - sum(column.width + 1 for column in columns) + 1
+    spare = _spare(width, columns)
+    # Settings leave few: those go to words that one cell less would cut.
+    least = {column.title: max(0, min(spare, column.whole - column.width)) for column in columns if settings}
+    spare -= sum(least.values())
     weights = sum(column.grow for column in columns)
     sized: list[tuple[Column, int]] = []
     for column in columns:
         extra = spare * column.grow // weights if spare > 0 and weights else min(spare, 0) if column.grow == 2 else 0
-        sized.append((column, max(1, min(column.width + extra, column.most or column.width))))
+        cells = column.width + least.get(column.title, 0) + extra
+        sized.append((column, max(1, min(cells, column.most or column.width))))
     return sized
+
+
+def _spare(width: int, columns: Sequence[Column]) -> int:
+    """The cells that `columns` leave; the last one has no blank behind it."""
+    return width - _LEAD - sum(column.width + 1 for column in columns) + 1
