@@ -25,6 +25,7 @@ from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
+from mission_tui.records.sb3_run.normalizer_file import STATISTICS
 from mission_tui.trainer.building.arguments import learner_arguments, ppo_arguments
 from mission_tui.trainer.building.model import build_learner
 from mission_tui.trainer.named_parts import check_contrib
@@ -127,7 +128,7 @@ def _stock_class(algo: Algo) -> Any:
 
 def _save_normalizer(vec: VecNormalize, boundary: Boundary, file: Path) -> str:
     model_state.restore_normalizer(vec, boundary.state["normalizer"], lanes=False)
-    beside = file.with_suffix(".vecnormalize.pkl")
+    beside = file.with_suffix(STATISTICS)
     # As its `save` does, which takes no file that is open.
     _replace(beside, lambda opened: pickle.dump(vec, opened))
     return str(beside)

@@ -301,12 +301,16 @@ def import_checkpoint_command(
 def _beside(model: Path) -> str:
     """What lies beside `model` that belongs to it, and how all of it is taken over; empty where nothing does."""
     from mission_tui.records.sb3_run.folder import find_folder
+    from mission_tui.records.sb3_run.normalizer_file import STATISTICS
 
     try:
         folder = find_folder(model.parent)
     except UsageError:
         return ""
-    kept = [path.name for path in (folder.settings, folder.statistics_of(model)) if path is not None]
+    # What `export` wrote beside it is taken with the zip.
+    own = model.with_suffix(STATISTICS)
+    besides = folder.settings, folder.statistics_of(model)
+    kept = [path.name for path in besides if path is not None and path != own]
     if not kept:
         return ""
     return f"mission-tui import-run {shlex.quote(str(model.parent))} --trust takes its {' and '.join(kept)} along"

@@ -19,6 +19,8 @@ from mission_tui.errors import CheckpointError, UsageError
 from mission_tui.plain_files import read_given
 from mission_tui.records.sb3_run.zoo_settings import NORMALIZE
 
+STATISTICS = ".vecnormalize.pkl"
+"""In place of a zip's suffix: what `export` writes beside it."""
 MOST_BYTES = 64 << 20
 _MOST_CODES = 1 << 18
 """Statistics have some thousands; of codes alone 64 MiB would fill gigabytes, for minutes."""

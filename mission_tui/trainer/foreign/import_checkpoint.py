@@ -2,7 +2,8 @@
 
 The spec comes as JSON on stdin. What its preset asks for is built first; then the process takes every right away that
 reading does not need, and only then is the foreign file opened. The model that was read becomes a boundary of ours (its
-weights, moments and counters) and is written into FOLDER; its `vecnormalize.pkl` is not unpickled either.
+weights, moments and counters) and is written into FOLDER; the statistics that `export` puts beside a zip come along,
+and are not unpickled either.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import hashlib
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,7 +29,7 @@ from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
-from mission_tui.records.sb3_run.normalizer_file import Array, Moments, read_statistics
+from mission_tui.records.sb3_run.normalizer_file import STATISTICS, Array, Moments, read_statistics
 from mission_tui.records.sb3_run.zip_file import ACTIVATION
 from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_player
@@ -199,13 +201,17 @@ def _import(wanted: _ImportOrder, say: Say) -> None:
         model = model_for(spec, vec)
         confine(wanted.file, wanted.checkpoints)
         foreign = read_foreign(wanted.file)
+        normalizer, beside = unwrap_vec_normalize(vec), wanted.file.with_suffix(STATISTICS)
+        if normalizer is not None and beside.is_file():
+            put_statistics(normalizer, beside)
         update = _updates(spec, foreign)
         name = save_foreign(wanted.checkpoints, wanted.run, foreign_boundary(model, foreign, spec, update), raw, spec)
     finally:
         with suppress(Exception):  # a confined environment may not be able to end in order, and nothing hangs on it
             vec.close()
     result = {"checkpoint": name, "update": update, "timesteps": foreign.timesteps}
-    say({"result": result | {"notes": _notes(spec, foreign, normalized=unwrap_vec_normalize(vec) is not None)}})
+    notes = [*_notes(spec, foreign), *_on_statistics(beside, normalized=normalizer is not None)]
+    say({"result": result | {"notes": notes}})
 
 
 def _updates(spec: Spec, foreign: ForeignModel) -> int:
@@ -215,7 +221,18 @@ def _updates(spec: Spec, foreign: ForeignModel) -> int:
     return foreign.gradient_epochs // max(1, plan_batch(spec).n_epochs)
 
 
-def _notes(spec: Spec, foreign: ForeignModel, *, normalized: bool) -> list[str]:
+def _on_statistics(beside: Path, *, normalized: bool) -> Iterator[str]:
+    """What became of the statistics `beside` the zip, where the policy may see other inputs than it learned from."""
+    if normalized and not beside.is_file():
+        yield f"the normalizer's statistics begin anew: there is no {beside.name} beside the file"
+    if beside.is_file() and not normalized:
+        yield (
+            f"{beside.name} beside it is not used, and without it the policy sees other inputs: import it again "
+            "with --set env.normalize=true"
+        )
+
+
+def _notes(spec: Spec, foreign: ForeignModel) -> list[str]:
     """What the preset says otherwise than the file, and what could not come along."""
     notes = []
     for name in _COMPARED:
@@ -231,10 +248,6 @@ def _notes(spec: Spec, foreign: ForeignModel, *, normalized: bool) -> list[str]:
     total = spec.run.total_timesteps
     if total is not None and foreign.timesteps >= total:
         notes.append(f"it has {foreign.timesteps} of the preset's {total} steps: resume it with a larger total")
-    if normalized:
-        notes.append(
-            "the normalizer's statistics begin anew: Stable-Baselines3 keeps them in a pickle, not opened here"
-        )
     return notes
 
 

@@ -9,10 +9,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import msgspec
+import numpy as np
 import pytest
 import torch as th
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from mission_tui.trainer.foreign.import_checkpoint import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
@@ -85,7 +89,31 @@ def test_what_stays_behind_is_said(tmp_path: Path) -> None:
     assert "gamma was 0.99 in the file and is 0.9 in the preset" in notes
     assert "activation_fn was ReLU in the file and is Tanh in the preset" in notes
     assert "resume it with a larger total" in notes
-    assert "statistics begin anew" in notes
+    assert "statistics begin anew: there is no foreign.vecnormalize.pkl" in notes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalize", [True, False])
+def test_statistics_that_an_export_left_beside_the_zip_come_along(tmp_path: Path, normalize: bool) -> None:
+    """Its policy sees the inputs that it learned from; where the preset does not normalise, that is said."""
+    stock: Any = VecNormalize(DummyVecEnv([lambda: gym.make("CartPole-v1")]))
+    stock.reset()
+    for _ in range(20):
+        stock.step([1])
+    stock.save(str(tmp_path / "foreign.vecnormalize.pkl"))
+    code, said = imported(
+        written(tmp_path / "foreign.zip", members()), tmp_path / "checkpoints", env={"normalize": normalize}
+    )
+    assert code == 0, said
+    result = said["result"]
+    assert isinstance(result, dict)
+    notes = "; ".join(result["notes"])
+    assert "begin anew" not in notes
+    assert ("foreign.vecnormalize.pkl beside it is not used" in notes) is not normalize
+    if normalize:
+        kept: Any = load_checkpoint(tmp_path / "checkpoints" / "000000064").boundary.state["normalizer"]
+        np.testing.assert_array_equal(kept["obs"]["array"]["mean"], stock.obs_rms.mean)
+        assert kept["obs"]["array"]["count"] == stock.obs_rms.count
 
 
 CONFINED = """
