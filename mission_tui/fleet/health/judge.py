@@ -213,7 +213,7 @@ class HealthJudge:
             mean = row.metrics.get("rollout/ep_rew_mean")
             if self._other is None:
                 returns.newest.update(row.update, mean, returns.sampled, returns.lengths)
-            returns.update(mean, row.episodes, self._ended_since(row))
+            returns.update(mean, row.episodes, self._ended_since(row), row.update)
             self._losses.update(row)
             self._dead = self._is_dead(row)
         for rule in rules:

@@ -12,7 +12,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
 
-from mission_tui.fleet.windows import Numbers
+from msgspec import Struct
+
+from mission_tui.fleet.windows import Numbers, Window
 
 NOISE_SCALE = 1.4826
 """Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
@@ -28,6 +30,10 @@ MOST_REPEATS = 10
 FEW_UPDATES = 24
 """Updates whose episodes a mean remembers, from which on the newest of them are looked at by themselves."""
 SURE_ERRORS = 4.0
+BURST_GAP, BURST_EPISODES, MOST_BURSTS = 8, 8, 64
+"""Updates that end no episode, and episodes that end together after them, from which on endings come in bursts; and of
+how many bursts is known what they returned.
+"""
 LONGEST = 1_000_000
 """Steps that an episode counts for at most: a log may claim any length."""
 
@@ -133,6 +139,112 @@ class NewestEpisodes:
             self.peak_update = update
 
 
+class Burst(Struct, frozen=True):
+    """Episodes that ended together: at which update, how many, their mean return and its standard error, NaN where a
+    log says nothing of single episodes.
+    """
+
+    update: int
+    episodes: int
+    mean: float
+    error: float
+
+
+class Bursts:
+    """What each burst returned, where environments end their episodes all together and many updates apart.
+
+    The mean of the last hundred is of several bursts then, and lags behind the newest by all updates that those took;
+    what one burst has lost is known as soon as it has ended. A log that does not count episodes tells by its steps how
+    many a burst is of, and by the mean of all what the newest returned.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known = Window[Burst](MOST_BURSTS)
+        self._first: tuple[int, float] | None = None
+        self._silent = 0
+        self._ended = 0.0
+
+    def update(
+        self, update: int, mean: float | None, ended: float, sampled: Sequence[float], episodes: int | None
+    ) -> bool:
+        """Take in one update, and whether a burst ended in it.
+
+        `episodes` are how many ended in it, None where none did, and 0 where that is not known: about `ended` did, all
+        updates since the last burst together. `sampled` are those returns that are known.
+        """
+        self._ended += ended
+        if episodes is None:
+            self._silent += 1
+            return False
+        silent, episodes = (
+            self._silent,
+            min(episodes or round(min(max(0.0, self._ended), MOST_EPISODES)), MOST_EPISODES),
+        )
+        self._silent, self._ended = 0, 0.0
+        if silent < BURST_GAP or mean is None or not math.isfinite(mean):
+            self._known.clear()
+            self._first = None
+            return False
+        if len(sampled) >= BURST_EPISODES:
+            count = len(sampled)
+            mean = sum(sampled) / count
+            error = math.hypot(*[value - mean for value in sampled]) / math.sqrt(count * (count - 1))
+            burst = Burst(update, episodes, mean, error)
+        elif self._first is None:
+            # How many it is of no log says: as many as in the next one.
+            self._first = update, mean
+            return False
+        elif episodes < BURST_EPISODES:
+            return False
+        else:
+            if not self._known:
+                self._known.append(Burst(self._first[0], episodes, self._first[1], math.nan))
+            burst = Burst(update, episodes, self._newest_of(mean, episodes), math.nan)
+        if math.isfinite(burst.mean):
+            self._known.append(burst)
+        return math.isfinite(burst.mean)
+
+    def _newest_of(self, mean: float, episodes: int) -> float:
+        """What the newest `episodes` returned, if all that the window holds returned `mean`."""
+        left, total = self._most - episodes, 0.0
+        for before in reversed(self._known):
+            count = min(left, before.episodes)
+            if count <= 0:
+                break
+            left, total = left - count, total + count * before.mean
+        return ((self._most - left) * mean - total) / episodes
+
+    @property
+    def silent(self) -> int:
+        """Updates since the newest burst."""
+        return self._silent
+
+    @property
+    def gap(self) -> int:
+        """Updates between the newest two bursts; 0 before there are two."""
+        return self._known[-1].update - self._known[-2].update if len(self._known) > 1 else 0
+
+    @property
+    def newest(self) -> Burst | None:
+        """The newest; None where there are none."""
+        return self._known[-1] if self._known else None
+
+    @property
+    def has_gained(self) -> bool:
+        """Whether a later burst than the first returned more than it, and more than chance makes, if that is known."""
+        if len(self._known) < 2:
+            return False
+        first, best = self._known[0], max(self._known[1:], key=lambda it: it.mean)
+        errors = math.hypot(first.error, best.error)
+        return best.mean > first.mean and not best.mean - first.mean <= SURE_ERRORS * errors
+
+    @property
+    def before(self) -> Sequence[Burst]:
+        """All that are known but the newest."""
+        return self._known[:-1]
+
+
 class Returns:
     """Takes in the mean return after each update.
 
@@ -172,12 +284,18 @@ class Returns:
         self.sampled: tuple[float, ...] = ()
         self.lengths: tuple[int, ...] = ()
         self.newest = NewestEpisodes(stats_window)
+        self.bursts = Bursts(stats_window)
+        self.burst = False
+        """Whether a burst of episodes ended in the row that is judged."""
 
-    def update(self, mean: float | None, episodes: int, ended: float = 0.0) -> None:
-        """Take in one update: its mean return, if it said one, and how many episodes ended in it.
+    def update(self, mean: float | None, episodes: int, ended: float = 0.0, at: int = 0) -> None:
+        """Take in update `at`: its mean return, if it said one, and how many episodes ended in it.
 
         `ended` is about how many, where they are not counted and steps and lengths tell.
         """
+        counts = episodes > 0 or self.episodes > 0
+        ends = episodes > 0 if counts else mean is not None and mean != self.latest
+        self.burst = self.bursts.update(at, mean, 0.0 if counts else ended, self.sampled, episodes if ends else None)
         self._error = None
         self.updates += 1
         self.episodes += max(0, episodes)
@@ -214,6 +332,11 @@ class Returns:
         """Whether episodes ended in a row that does not count them: the mean moved, or has not for many rows."""
         self._repeats = self._repeats + 1 if mean == self.latest else 0
         return self._repeats == 0 or self._repeats > MOST_REPEATS
+
+    @property
+    def warm_up(self) -> int:
+        """Updates before any rule about trends may speak, however many episodes those ended."""
+        return self._warm_up
 
     @property
     def error(self) -> float:

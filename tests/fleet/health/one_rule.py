@@ -73,12 +73,13 @@ def watch(
     rule = kind(RuleContext(settings, limits or Limits(), returns, losses))
     watched, steps = Watched([], []), math.nan
     for row in rows:
-        returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, ended(row, steps))
-        losses.update(row)
-        steps = row.timesteps
+        mean = row.metrics.get("rollout/ep_rew_mean")
         if isinstance(row, SampledRow):
             returns.sampled, returns.lengths = row.returns, row.lengths
-            returns.newest.update(row.update, row.metrics.get("rollout/ep_rew_mean"), row.returns, row.lengths)
+            returns.newest.update(row.update, mean, row.returns, row.lengths)
+        returns.update(mean, row.episodes, ended(row, steps), row.update)
+        losses.update(row)
+        steps = row.timesteps
         severity = rule.judge(row)
         if severity is not None and severity != (watched.severities[-1] if watched.severities else None):
             watched.words.append(rule.explain(severity))
@@ -103,6 +104,30 @@ def rows(returns: Sequence[float], lengths: Sequence[float] | None = None, steps
         )
         for number, value in enumerate(returns, start=1)
     ]
+
+
+def bursts(
+    levels: Sequence[float], losses: Sequence[float], *, counted: bool = True, gap: int = 20, each: int = 16
+) -> list[Row]:
+    """`each` environments end their episodes at once every `gap` updates; each such burst returns one of `levels`, give
+    or take 4. An update for each value loss, as of a log that counts episodes or does not.
+    """
+    found: list[Row] = []
+    ended: list[float] = []
+    for number, loss in enumerate(losses, start=1):
+        metrics = {"train/value_loss": loss, "rollout/ep_len_mean": gap * 64.0}
+        new: tuple[float, ...] = ()
+        if number % gap == 0 and number // gap <= len(levels):
+            new = tuple(levels[number // gap - 1] + 4.0 * (place % 3 - 1) for place in range(each))
+            ended += new
+        if ended:
+            metrics["rollout/ep_rew_mean"] = sum(ended[-100:]) / len(ended[-100:])
+        steps = number * each * 64
+        if counted:
+            found.append(SampledRow(1, number, steps, metrics, 0.0, episodes=len(new), returns=new))
+        else:
+            found.append(Row(1, number, steps, metrics))
+    return found
 
 
 def ending(outcomes: Sequence[dict[str, int]], returns: Sequence[float], steps: int = 1000) -> list[Row]:

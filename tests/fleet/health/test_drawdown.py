@@ -13,7 +13,7 @@ from mission_tui.fleet.health.rules.drawdown import Drawdown
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import DrawdownLimits, Limits
-from tests.fleet.health.one_rule import ABSENT, TRACES, SampledRow, incidents_on, rows, watch
+from tests.fleet.health.one_rule import ABSENT, TRACES, SampledRow, bursts, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 
 RISE = [float(number) for number in range(101)]
@@ -228,6 +228,51 @@ def test_episodes_that_fail_are_over_first_and_count_for_their_steps() -> None:
         course, lengths = [*course, *[0.0] * 6, 100.0], [*lengths, *[50] * 6, 1000]
     assert watch(Drawdown, long_episodes(course, lengths=lengths)).incidents == []
     assert watch(Drawdown, long_episodes(course)).incidents != []
+
+
+SHORT = Settings(total_timesteps=200 * 1024, rollout=1024)
+CALM, SURPRISED = [1.0] * 70, [1.0] * 70 + [50.0] * 90
+
+
+def test_a_burst_of_episodes_is_judged_as_soon_as_it_has_ended() -> None:
+    """Where all end at once every 20 updates: the burst that has lost half warns, a second that lost nearly all is
+    critical, and one that is back ends it. The mean of a hundred has all of them in it. So it is of a log that counts
+    none, once values are surprised or the next burst is as poor.
+    """
+    levels = [0.0, 100.0, 110.0, 40.0, 10.0, 108.0]
+    watched = watch(Drawdown, bursts(levels, CALM + [1.0] * 70), SHORT)
+    assert watched.incidents == [("critical", 80, 119)]
+    assert watched.words[0].sentence == (
+        "the return of the newest 16 episodes fell from 109.8 at update 60 to 39.75: 64% of what was gained since "
+        "-0.25 is lost, and the mean with older ones hides it"
+    )
+    log = watch(Drawdown, bursts(levels, CALM + [1.0] * 70, counted=False), SHORT)
+    assert [(severity, first) for severity, first, _ in log.incidents] == [("critical", 100)]
+    log = watch(Drawdown, bursts(levels, SURPRISED, counted=False), SHORT)
+    assert [(severity, first) for severity, first, _ in log.incidents] == [("critical", 80)]
+
+
+def test_a_burst_that_chance_may_have_made_is_no_fall() -> None:
+    """What was gained is no more than episodes of one burst lie apart; nor is less than a tenth of a gain one, however
+    surprised values are, nor what is lost where a stray ending lies between: those are no bursts.
+    """
+    assert watch(Drawdown, bursts([0.0, 2.0, 3.0, 0.0, 1.0, 2.0], CALM + [1.0] * 70), SHORT).incidents == []
+    assert watch(Drawdown, bursts([0.0, 100.0, 110.0, 102.0, 104.0, 107.0], SURPRISED), SHORT).incidents == []
+    rows = bursts([0.0, 100.0, 110.0, 40.0], CALM + [1.0] * 15)
+    assert isinstance(rows[72], SampledRow)
+    rows[72] = replace(rows[72], episodes=1, returns=(100.0,))
+    assert watch(Drawdown, rows, SHORT).incidents == []
+
+
+def test_costs_that_came_down_from_a_terrible_start_rise_by_time() -> None:
+    """An eighth of the gain is lost, and with it what two thirds of the time were spent on: told if values are
+    surprised by it, as they are where it is the environment that has changed.
+    """
+    levels = [-15000.0, -1500.0, -600.0, -2400.0, -2300.0]
+    watched = watch(Drawdown, bursts(levels, SURPRISED), SHORT)
+    assert [(severity, first) for severity, first, _ in watched.incidents] == [("warning", 80)]
+    assert "to -2400, less than in all since update 20: 12%" in watched.words[0].sentence
+    assert watch(Drawdown, bursts(levels, CALM + [1.0] * 70), SHORT).incidents == []
 
 
 def test_large_steps_are_blamed_where_there_were_some() -> None:

@@ -12,7 +12,7 @@ from mission_tui.fleet.health.rules.plateau import Plateau
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import Limits, PlateauLimits
-from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on, rows, watch
+from tests.fleet.health.one_rule import ABSENT, TRACES, bursts, incidents_on, rows, watch
 from tests.fleet.recorded import SPEC
 
 SETTINGS = Settings(total_timesteps=1_000_000, rollout=1000)
@@ -127,3 +127,11 @@ def test_healthy_runs_of_others_hear_little_of_it() -> None:
     found = [severity for _, (severity, *_), _ in incidents_on(Plateau, "healthy")]
     assert set(found) == {"info"}
     assert len(found) <= 30
+
+
+def test_bursts_of_episodes_that_return_ever_more_have_moved() -> None:
+    """Of six bursts a mean of a hundred has four in it, and hardly any course; each burst has its own."""
+    settings = Settings(total_timesteps=200 * 1024, rollout=1024)
+    risen = bursts([0.0, 100.0, 110.0, 112.0, 115.0, 116.0, 117.0, 118.0], [1.0] * 170)
+    assert watch(Plateau, risen, settings).incidents == []
+    assert watch(Plateau, bursts([100.0] * 8, [1.0] * 170), settings).incidents != []

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.fleet.health.returns import NOISE_SCALE, Quantiles, Returns, trend_warm_up
+from tests.fleet.health.one_rule import SampledRow, bursts, ended
 
 
 def seen(values: list[float], warm_up: int = 0, episodes: int = 0) -> Returns:
@@ -129,6 +130,23 @@ def test_no_return_raises(values: list[float | None]) -> None:
         assert returns.flat in (True, False, None)
         assert returns.span is not None
         assert returns.share_of_best is None or isinstance(returns.share_of_best, float)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_each_burst_of_episodes_is_known_by_itself(counted: bool) -> None:
+    """A log that counts no episodes tells what the newest burst returned by the mean of the last hundred."""
+    levels = [-14.0, -2.0, 5.0, 7.0, 6.5, -30.0, -20.0, 9.0]
+    returns, steps, found = Returns(0, 100), math.nan, []
+    for row in bursts(levels, [1.0] * 170, counted=counted):
+        returns.sampled = row.returns if isinstance(row, SampledRow) else ()
+        returns.update(row.metrics.get("rollout/ep_rew_mean"), row.episodes, ended(row, steps), row.update)
+        steps = row.timesteps
+        if returns.burst and returns.bursts.newest is not None:
+            found.append((returns.bursts.newest.update, returns.bursts.newest.episodes, returns.bursts.newest.mean))
+    places = list(range(len(levels)))[0 if counted else 1 :]
+    assert [update for update, *_ in found] == [20 * (place + 1) for place in places]
+    assert {episodes for _, episodes, _ in found} == {16}
+    assert [mean for *_, mean in found] == pytest.approx([levels[place] - 0.25 for place in places], abs=0.2)
 
 
 def test_updates_in_which_no_episode_ended_are_no_quiet() -> None:

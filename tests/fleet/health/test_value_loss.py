@@ -11,7 +11,7 @@ from mission_tui.fleet.health.rules.value_loss import ValueLoss
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
-from tests.fleet.health.one_rule import ABSENT, TRACES, incidents_on
+from tests.fleet.health.one_rule import ABSENT, TRACES, bursts, incidents_on
 from tests.fleet.health.rounds import Round, judged, row
 
 SETTINGS = Settings(total_timesteps=200 * 1024, rollout=1024)
@@ -84,6 +84,29 @@ def test_a_loss_that_is_gone_at_once_is_a_warning_though_the_return_rises() -> N
     assert lost([0.9**n for n in range(60)], LEARNING).changes == []
     assert lost([*before[:5], *[20.0] * 20, *[1.0] * 20], LEARNING[:45]).changes == []
     assert lost([*before, *[80.0] * 20, *[500.0] * 5], LEARNING[:49]).changes == [(29, "warning"), (45, None)]
+
+
+def told(levels: list[float], after: list[float], *, counted: bool = True) -> Round:
+    """Bursts of episodes every 20 updates that return `levels`, and losses of 1 or 2 up to those `after` update 64."""
+    losses = [1.0 + (n % 2) for n in range(64)]
+    return judged(ValueLoss, bursts(levels, [*losses, *after], counted=counted), SETTINGS)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_where_no_episode_ends_a_surprise_is_a_warning(counted: bool) -> None:
+    """Five updates far above all of the burst before; the next burst says whether anything was lost. Single losses are
+    high there anyway, and where nothing had been gained it may be the first success.
+    """
+    high = [20.0] * 40
+    lasting = told([0.0, 100.0, 110.0, 20.0], high, counted=counted)
+    assert lasting.changes == [(69, "warning")]
+    assert lasting.words[0].sentence == (
+        "value loss is 10 x the 2 that is usual between bursts of episodes, and no episode has ended in 9 updates that "
+        "would show what the return does"
+    )
+    assert told([0.0, 100.0, 110.0, 120.0], high, counted=counted).changes[:2] == [(69, "warning"), (80, None)]
+    assert told([0.0, 0.0, 0.0, 20.0], high, counted=counted).changes[:1] in ([], [(85, "info")])
+    assert told([0.0, 100.0, 110.0, 112.0], [20.0, 20.0, 1.0, 1.0] * 10, counted=counted).changes == []
 
 
 def test_information_comes_once_an_attempt() -> None:

@@ -16,6 +16,11 @@ as far below all that was seen before.
 
 Where episodes are long, and that mean is of the last fifty updates, the newest 20 are looked at as well: of them three
 quarters of the gain must be lost, since a policy may fail a few times and go on.
+
+Where all environments end their episodes at once and many updates apart, each burst is looked at by itself as soon as
+it has ended: nothing new is to be learned in the updates up to the next. It has to lie below the best one by more than
+chance; a log without single episodes does not say how far that is, so values have to be surprised there, or the next
+burst as poor.
 """
 
 from __future__ import annotations
@@ -23,8 +28,10 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
@@ -36,8 +43,10 @@ from mission_tui.fleet.health.phrases import (
     pressure_sentence,
     rounded,
 )
+from mission_tui.fleet.health.returns import SURE_ERRORS, Burst, Returns
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
+from mission_tui.fleet.specs.thresholds import DrawdownLimits
 from mission_tui.fleet.windows import Numbers, Window
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
@@ -65,13 +74,17 @@ SURPRISED_TIMES, SURPRISED_BY = 5.0, 0.3
 """By how much the value loss multiplies, or else the explained variance falls, from before a fall to after it. All
 together were seen in none of 365 healthy trainings; without *at once*, in 9 of 40 long ones.
 """
+SHOCK_UPDATES, MOST_SILENT, SELDOM = 5, 128, 0.9
+"""How long losses have to be above nine tenths of those of as many updates as lie between two bursts: single ones are
+often, where all environments start anew at once.
+"""
 EXPLAINED, VALUE_LOSS = "train/explained_variance", "train/value_loss"
 
 
 class _Fall(Struct, frozen=True):
     """From which peak at which update, to where, and the share of the gain since `base` that is lost; `hidden` is
     whether the newest episodes alone show it, and the curve of the mean does not. `back_at` is the update at which the
-    return first was where it is now, 0 where that does not matter.
+    return first was where it is now, 0 where that does not matter, and `of` of how many episodes a burst is.
     """
 
     peak: float
@@ -81,6 +94,7 @@ class _Fall(Struct, frozen=True):
     share_lost: float
     hidden: bool = False
     back_at: int = 0
+    of: int = 0
 
 
 class Drawdown(Rule):
@@ -97,6 +111,8 @@ class Drawdown(Rule):
         self._peak_update = 0
         self._relapse = _Relapse()
         self._relapsed = Hysteresis(limits.warning_updates, limits.warning_updates)
+        self._bursts = _Bursts(limits)
+        self._shock = Shock.shared(context)
         self._usual: tuple[float, float] | None = None
         patience = min(SHEER_UPDATES, limits.warning_updates)
         self._sheer = Hysteresis(patience, patience)
@@ -119,6 +135,9 @@ class Drawdown(Rule):
         self._judged = row
         self._steps.update(row)
         self._relapse.update(row)
+        self._shock.update(row)
+        if self.context.returns.burst or (self._bursts.warning and self.context.returns.bursts.newest is None):
+            self._bursts.ended(self.context.returns, surprised=self._shock.before)
         value = row.metrics.get("rollout/ep_rew_mean")
         if value is None or not math.isfinite(value) or not self.context.returns.filled:
             return self.severity
@@ -143,15 +162,15 @@ class Drawdown(Rule):
     @property
     def severity(self) -> Severity | None:
         """What the last return led to."""
-        if self._nearly_all.on:
+        if self._nearly_all.on or self._bursts.critical:
             return "critical"
         sheer = self._sheer.on and self.context.returns.warm
-        return "warning" if self._lost.on or sheer or self._relapsed.on else None
+        return "warning" if self._lost.on or sheer or self._relapsed.on or self._bursts.warning else None
 
     @property
     def lost_half(self) -> bool:
         """Whether at least half of the gain is lost."""
-        return self._lost.on or self._nearly_all.on
+        return self._lost.on or self._nearly_all.on or self._bursts.critical
 
     def explain(self, severity: Severity) -> Explanation:
         """The peak, what is left of it, and how large the steps were that led away from it."""
@@ -161,8 +180,9 @@ class Drawdown(Rule):
         level = fall.peak - (limits.critical if critical else limits.warning) * (fall.peak - fall.base)
         cause, remedy, assignments = self._steps.blame()
         shown = [*self._evidence, *([(row, self._smooth)] if row else [])]
-        back = f", where it was at update {fall.back_at:,}" if fall.back_at else ""
-        newest = f"the return of the newest {self.context.returns.newest.COUNT} episodes"
+        where = "less than in all since" if fall.of else "where it was at"
+        back = f", {where} update {fall.back_at:,}" if fall.back_at else ""
+        newest = f"the return of the newest {fall.of or self.context.returns.newest.COUNT} episodes"
         return Explanation(
             sentence=(
                 f"{newest if fall.hidden else 'return'} fell from {_short(fall.peak):g} at update "
@@ -181,6 +201,8 @@ class Drawdown(Rule):
     def _fall(self) -> _Fall:
         """That of the mean, or that of the newest episodes while the mean does not show as much."""
         newest, lost = self.context.returns.newest, self._share_lost()
+        if self._bursts.fall is not None and not (self._lost.on or self._nearly_all.on):
+            return self._bursts.fall
         if newest.share_lost >= NEWEST_LOST and not (lost > self._limits.warning and self._gain_is_real()):
             return _Fall(newest.peak, newest.peak_update, newest.base, newest.mean, newest.share_lost, hidden=True)
         back_at = 0 if self.lost_half or self._sheer.on else self._relapse.first_at(self._smooth)
@@ -234,6 +256,61 @@ class Drawdown(Rule):
         sigmas = max(limits.least_gain_sigmas * noise, REAL_GAIN * error)
         least = max(sigmas, limits.least_gain_share * returns.span)
         return gain >= least or (gain >= least / 2.0 and fall >= least)
+
+
+class _Bursts:
+    """Whether the newest burst of episodes has lost what the best one had gained."""
+
+    def __init__(self, limits: DrawdownLimits) -> None:
+        self._limits = limits
+        self._below = 0
+        self.fall: _Fall | None = None
+        self.critical = False
+
+    @property
+    def warning(self) -> bool:
+        """Whether there is a fall that has not come back."""
+        return self.fall is not None
+
+    def ended(self, returns: Returns, *, surprised: bool) -> None:
+        """Take in the burst that has just ended, and whether values were surprised meanwhile."""
+        limits, newest, before = self._limits, returns.bursts.newest, returns.bursts.before
+        fall = None if newest is None else burst_fall(newest, before)
+        if newest is None or fall is None:
+            self._below, self.fall, self.critical = 0, None, False
+            return
+        low = fall.share_lost > limits.warning
+        self._below = self._below + 1 if low else 0
+        back = surprised and not low and fall.share_lost > limits.least_gain_share and _back_at(newest, before)
+        lost = low or back
+        sure = self._below > 1 or surprised
+        if math.isfinite(newest.error):
+            best = max(before, key=lambda it: it.mean)
+            sure = best.mean - newest.mean > SURE_ERRORS * math.hypot(best.error, newest.error)
+        opens = lost and sure and returns.updates >= returns.warm_up
+        if opens or (self.fall is not None and fall.share_lost >= limits.leave):
+            self.fall = replace(fall, back_at=back or 0)
+            self.critical = self.critical or (self._below > 1 and fall.share_lost > limits.critical)
+        else:
+            self.fall, self.critical = None, False
+
+
+def burst_fall(newest: Burst, before: Sequence[Burst]) -> _Fall | None:
+    """From the best burst to the newest; None where nothing had been gained."""
+    best = max(range(len(before)), key=lambda place: before[place].mean, default=0)
+    if best == 0:
+        return None
+    peak, base = before[best], min(it.mean for it in before[:best])
+    share = (peak.mean - newest.mean) / (peak.mean - base)
+    return _Fall(peak.mean, peak.update, base, newest.mean, share, hidden=True, of=newest.episodes)
+
+
+def _back_at(newest: Burst, before: Sequence[Burst]) -> int | None:
+    """The update up to which the return was as low, if the best burst was more than twice as late."""
+    best = max(range(len(before)), key=lambda place: before[place].mean)
+    as_low = [it.update for it in before[:best] if it.mean <= newest.mean]
+    at = as_low[-1] if as_low else before[0].update
+    return at if before[best].update - at > TIME_LOST * before[best].update else None
 
 
 class _Before(Struct, frozen=True):
@@ -295,6 +372,64 @@ class _Relapse:
             return False
         surprised = _median(self._losses) > SURPRISED_TIMES * before.loss
         return surprised or _median(self._explained) < before.explained - SURPRISED_BY
+
+
+class Shock:
+    """Whether values miss by far more than they did in as many updates as lie between two bursts of episodes.
+
+    Of what is lost in between no return tells. A policy that moves as far as it did before meets nothing in so many
+    updates on end that its values do not know: it is the environment that has changed, or the policy was.
+    """
+
+    def __init__(self, context: RuleContext) -> None:
+        self._returns = context.returns
+        self._losses = Numbers(MOST_SILENT)
+        self._over: list[float] = []
+        self.usual, self.level, self.loss = 0.0, math.inf, 0.0
+        self.on = self.before = False
+        self._row: Row | None = None
+
+    @classmethod
+    def shared(cls, context: RuleContext) -> Shock:
+        """The one of all rules of `context`."""
+        return context.shared(cls, lambda: cls(context))
+
+    def update(self, row: Row) -> None:
+        """Take in one update. The same row again is passed over; `before` is `on` as of the last burst."""
+        if row is self._row:
+            return
+        self._row = row
+        bursts = self._returns.bursts
+        if self._returns.burst:
+            self.before, self.on = self.on, False
+            if self.before:
+                # The burst has said what that was about.
+                self._losses_are_usual()
+        self.loss = loss = row.metrics.get(VALUE_LOSS, math.nan)
+        if not math.isfinite(loss):
+            return
+        if 0 < bursts.gap <= len(self._losses):
+            self._compare(loss, bursts.gap)
+        if not self._over:
+            self._losses.append(loss)
+
+    def _compare(self, loss: float, gap: int) -> None:
+        """Losses that are too large are no part of what is usual, unless the next ones are not."""
+        if not self._over:
+            newest = sorted(self._losses[-gap:])
+            self.usual = newest[gap // 2]
+            self.level = max(newest[int(SELDOM * gap)], SURPRISED_TIMES * self.usual)
+        if loss > self.level:
+            if len(self._over) < SHOCK_UPDATES:
+                self._over.append(loss)
+            self.on = self.on or len(self._over) >= SHOCK_UPDATES
+        else:
+            self._losses_are_usual()
+
+    def _losses_are_usual(self) -> None:
+        for high in self._over:
+            self._losses.append(high)
+        del self._over[:]
 
 
 def _median(values: Numbers) -> float:

@@ -66,7 +66,7 @@ class Plateau(Rule):
                 self._level, self._level_update, self._known = returns.best, row.update, 0
         # A gain that is no longer chance ends it, and is twice as large as one that may be.
         errors = REAL_GAIN if self._unmoved else ERRORS
-        late = self._late(row) and returns.known >= FEWEST
+        late = self._late(row) and returns.known >= FEWEST and not returns.bursts.has_gained
         self._unmoved = late and self._success.gain <= errors * returns.smooth_error
         if not (self._known >= limits.updates or self._unmoved) or not returns.warm or self._done():
             return None

@@ -5,6 +5,10 @@ while the return falls, and else information, once an attempt. Once values are l
 multiply and still be nothing: it has to be more than a hundredth of what it was at first. NaN belongs to the rule
 `nan`. Of algorithms that learn the values of actions it is the critic's loss, under its own tag.
 
+Where all environments end their episodes at once and many updates apart, nobody knows for as long whether the return
+falls. So it is a warning there, too, for five updates on end of a loss far above all since the burst before, up to the
+next burst: if that has lost nothing, the values had only something new to learn.
+
 A loss that is gone from one update to the next is as much of a warning, though the return rises: no learning takes nine
 tenths of it away at once, after 16 updates in which it took nothing near that. Rewards have become smaller, as where
 they are cut to their sign, and what is best by them may be another policy.
@@ -19,7 +23,7 @@ from mission_tui.fleet.health.algorithms import critic_loss
 from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.rules.drawdown import Steps
+from mission_tui.fleet.health.rules.drawdown import Shock, Steps, burst_fall
 from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/value_loss"
@@ -54,14 +58,16 @@ class ValueLoss(Rule):
         self._median: float | None = None
         self._seen, self._first, self._level = 0, 0.0, math.inf
         self._steps = Steps.shared(context)
+        self._shock = Shock.shared(context)
         self._collapse = _Collapse()
         self._tag = TAG
-        self._informed = self._informing = self._falling = False
+        self._informed = self._informing = self._falling = self._unknown = False
 
     def judge(self, row: Row) -> Severity | None:
         """Above 10 x the run's own median in 5 updates: a warning while the return falls, else information, once."""
         tag, limits = critic_loss(row.metrics), self._limits
         self._steps.update(row)
+        self._shock.update(row)
         if tag is not None and 0.0 <= (loss := row.metrics[tag]) < math.inf:
             self._tag = tag
             self._rows.append(row)
@@ -77,7 +83,8 @@ class ValueLoss(Rule):
             if not self._high.on:
                 self._usual.add(loss)
                 self._median = usual
-        if self._collapse.on:
+        self._unknown = self._is_unknown()
+        if self._unknown or self._collapse.on:
             return "warning"
         if not self._high.on:
             self._informed, self._falling = self._informed or self._informing, False
@@ -88,6 +95,18 @@ class ValueLoss(Rule):
             return "warning"
         self._informing = not self._informed
         return "info" if self._informing else None
+
+    def _is_unknown(self) -> bool:
+        """Whether values are surprised by what no return shows yet, or by what the newest burst has lost since."""
+        returns, shock = self.context.returns, self._shock
+        bursts = returns.bursts
+        if not (shock.on or self._unknown) or bursts.newest is None or returns.updates < returns.warm_up:
+            return False
+        if returns.burst:
+            fall = burst_fall(bursts.newest, bursts.before)
+            return shock.before and fall is not None and fall.share_lost > self.context.limits.drawdown.least_gain_share
+        # Where nothing was gained yet a loss multiplies with the first success.
+        return self._unknown or bursts.has_gained
 
     def _falls(self) -> bool:
         """Whether the return has come down from its best by more than noise, and goes on falling."""
@@ -102,6 +121,8 @@ class ValueLoss(Rule):
         """How many times the usual; the cause is the scale of rewards when it is known."""
         if self._collapse.on:
             return self._explain_collapse()
+        if self._unknown:
+            return self._explain_unknown()
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
@@ -124,6 +145,28 @@ class ValueLoss(Rule):
             signal=self._tag,
             threshold=self._level,
             window=limits.updates,
+        )
+
+    def _explain_unknown(self) -> Explanation:
+        """How far above the usual, and since when no episode has ended that would show what the return does."""
+        shock, silent = self._shock, self.context.returns.bursts.silent
+        times = rounded(shock.loss / shock.usual) if shock.usual > 0.0 else "many"
+        cause, how, fix = self._steps.blame()
+        return Explanation(
+            sentence=(
+                f"value loss is {times} x the {rounded(shock.usual)} that is usual between bursts of episodes, and no "
+                f"episode has ended in {silent:,} updates that would show what the return does"
+                if silent
+                else f"value loss has been far above the {rounded(shock.usual)} that is usual between bursts of "
+                "episodes, and the newest burst has lost return"
+            ),
+            cause=f"all environments end their episodes at once; {cause}",
+            advice=how,
+            advice_set=fix,
+            evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
+            signal=self._tag,
+            threshold=shock.level if math.isfinite(shock.level) else None,
+            window=GONE_UPDATES,
         )
 
     def _explain_collapse(self) -> Explanation:
