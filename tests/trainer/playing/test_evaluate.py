@@ -124,6 +124,20 @@ def test_another_environment_is_refused_by_name(
     assert complaint in refused(run_dir, name, capfd)
 
 
+def test_no_spec_but_the_sealed_one_is_trained_played_or_exported(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these processes reads it once more, and is told by its variables which one is meant."""
+    run_dir, name = trained(tmp_path / "run", run=BRIEF)
+    monkeypatch.setenv("MISSION_TUI_SPECS", json.dumps({"spec.toml": "0" * 64}))
+    against = "spec.toml is not the spec that was sealed"
+    assert against in refused(run_dir, name, capfd)
+    assert export([str(run_dir.path), "--checkpoint", name, str(tmp_path / "x.zip")]) != 0
+    assert against in capfd.readouterr().out
+    assert run_attempt(run_dir, 2, name).exit_code != 0
+    assert against in capfd.readouterr().err
+
+
 @pytest.mark.slow
 def test_missions_are_played_by_the_runs_own_rules(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Rules are read from the snapshot, and so is which outcomes count as won."""
