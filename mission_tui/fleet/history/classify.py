@@ -19,6 +19,8 @@ from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Outcome, Stopped
 from mission_tui.fleet.text import clean
 
+FOLLOWING = "mission-tui: following: "
+"""How lines of a run's log begin that its follower wrote there, and not the script."""
 CAUSE_CHARACTERS = 400
 _HEAD = re.compile(r"^Fatal Python error: ", re.MULTILINE)
 _GUILTY = re.compile(r"^Current thread .*$", re.MULTILINE)
@@ -215,7 +217,7 @@ def _signal_name(number: int) -> str:
 
 def _last_line(output: str) -> str:
     lines = (clean(line, CAUSE_CHARACTERS) for line in reversed(output.splitlines()))
-    return next((line for line in lines if line), "")
+    return next((line for line in lines if line and not line.startswith(FOLLOWING)), "")
 
 
 def _sentence(text: str, otherwise: str) -> str:

@@ -26,6 +26,7 @@ from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError
 from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.metrics import Episodes, Metric, mean_value, spoken
 from mission_tui.fleet.events.outcome import PHASES, Phase
+from mission_tui.fleet.history.classify import FOLLOWING
 from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import (
@@ -316,7 +317,7 @@ class Follower:
     def _print(self, sentence: str) -> None:
         """Into the run's own log, which may be on the disk that is full."""
         with suppress(OSError):
-            print(f"mission-tui: following: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{FOLLOWING}{sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def main(words: Sequence[str]) -> int:

@@ -48,6 +48,11 @@ def end(
         (ExitFacts(code=0), (), Finished(None, "exit code 0")),
         (ExitFacts(code=3, last_output="a\nbad\n"), (), Failed("exit", "exit code 3: bad")),
         (ExitFacts(signal=9, oom_killed=True), (), Failed("oom", "the kernel ended it for lack of memory", signal=9)),
+        (
+            ExitFacts(code=3, last_output="bad\nmission-tui: following: reading x\n"),
+            (),
+            Failed("exit", "exit code 3: bad"),
+        ),
         (ExitFacts(code=78, last_output="x"), (), Failed("exit", "exit code 78: x")),
         (ExitFacts(signal=15, asked="term"), ("stop",), Stopped(None, "stopped by you")),
         (ExitFacts(code=0, asked="term"), ("stop",), Stopped(None, "stopped by you")),
