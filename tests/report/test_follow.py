@@ -205,7 +205,7 @@ def test_an_event_file_is_of_the_process_that_its_name_says(
         writer.close()
         (made,) = (logs / "PPO_1").glob(f"*.{os.getpid()}.*")
         made.rename(made.with_name(made.name.replace(f".{os.getpid()}.", f".{script.pid}.")))
-    ours = follower(desk, logs, followers, since=time.time() - 60)
+    ours = follower(desk, logs / "PPO_1", followers, since=time.time() - 60)
     ours.poll()
     for script in scripts:
         script.communicate(timeout=20)
