@@ -231,7 +231,7 @@ def _newest(kept: _Tier, begun: Cell | None, since: float, until: float) -> tupl
     return found, False
 
 
-class Span(Struct, frozen=True, array_like=True):
+class Span(Struct, frozen=True, array_like=True, gc=False):
     """A run was in `phase` from `since` to `until`; the span that goes on ends where the strip does."""
 
     phase: Phase
