@@ -94,6 +94,9 @@ class TrialVerdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
+_OF_THE_TASK = ("env.kwargs", "env.config", "env.wrappers")
+
+
 def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
     """The answer first, because narrow screens cut the end."""
     if verdict.says == "failed":
@@ -106,11 +109,19 @@ def trial_sentence(plan: TrialPlan, verdict: TrialVerdict) -> str:
         case "no difference" if verdict.identical:
             return f"no difference: both branches of every pair are the same ({size})"
         case "no difference":
-            return f"no difference: {means} ({interval}; less than {mean_word(verdict.margin)} counts as none; {size})"
+            said = f"no difference: {means} ({interval}; less than {mean_word(verdict.margin)} counts as none; {size})"
         case "too noisy":
-            return f"too noisy: {means} ({interval}; {size}){_remedy(verdict)}"
+            said = f"too noisy: {means} ({interval}; {size}){_remedy(verdict)}"
         case _:
-            return f"{verdict.says}: {means} ({interval}; {size})"
+            said = f"{verdict.says}: {means} ({interval}; {size})"
+    return said + _another_task(plan)
+
+
+def _another_task(plan: TrialPlan) -> str:
+    """What to mind where the arms do not train on the same rules: one may have the easier task."""
+    keys = [word.partition("=")[0] for word in plan.assignments]
+    other = next((it for it in _OF_THE_TASK if any(key == it or key.startswith(f"{it}.") for key in keys)), None)
+    return "" if other is None else f"; with another {other} the same return may mean something else"
 
 
 def _remedy(verdict: TrialVerdict) -> str:

@@ -240,8 +240,9 @@ async def _planned(
             plan = _Settings(found.was, found.now, found.caller, found.verdict.changes)
     except PresetError as error:
         raise UsageError(f"cannot try this on {name}: {error}") from error
-    # A policy that has collapsed is what a trial may be about, and one that begins has nothing that could not go on.
-    wrong = () if checkpoint is None else plan.changes
+    # A policy that has collapsed is what a trial may be about, and one that begins has nothing that could not go on;
+    # returns of another task tell nothing.
+    wrong = [it for it in plan.changes if checkpoint is not None or it.name == "env.id"]
     refused = next((it for it in wrong if it.grade == "refuse" and it.name != "policy"), None)
     if refused is not None:
         instead = f"; {refused.remedy}" if refused.remedy else ""

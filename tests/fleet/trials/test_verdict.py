@@ -47,6 +47,20 @@ def test_a_difference_that_all_pairs_agree_on_helps() -> None:
     assert trial_sentence(plan(), said).startswith("helps: return 303.3 against 22.33 (+281, ")
 
 
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("env.kwargs.gravity=1", "; with another env.kwargs the same return may mean something else"),
+        ("env.wrappers=[]", "; with another env.wrappers the same return may mean something else"),
+        ("env.n_envs=4", "3 pairs of 20 updates)"),
+    ],
+)
+def test_an_easier_task_is_not_passed_off_as_help(assignment: str, said: str) -> None:
+    """Where rules of the environment differ between the arms, the answer says so."""
+    other = structs.replace(plan(), assignments=("ppo.gamma=0.9", assignment))
+    assert trial_sentence(other, judged([(20.0, 300.0), (25.0, 320.0), (22.0, 290.0)])).endswith(said)
+
+
 def test_a_difference_below_zero_hurts() -> None:
     """The interval lies below zero."""
     assert judged([(480.0, 20.0), (490.0, 30.0), (470.0, 25.0)]).says == "hurts"

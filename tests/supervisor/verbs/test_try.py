@@ -84,7 +84,10 @@ def test_two_branches_for_each_seed_say_whether_it_helps(lab: Lab) -> None:
 
 
 def test_where_all_checkpoints_are_of_the_trouble_branches_begin_at_the_start(sim: SimulatedLab) -> None:
-    """Untrained, as far as the run has got, and it is said; they come to an answer as others do."""
+    """Untrained, as far as the run has got, and it is said; they come to an answer as others do.
+
+    Of another task there is none.
+    """
     run = saved(sim)
     update = sim.view(run).update
     sim.kill_supervisor()
@@ -93,6 +96,8 @@ def test_where_all_checkpoints_are_of_the_trouble_branches_begin_at_the_start(si
     journal.append(lambda seq: FindingChanged(seq, 1.0, early))
     journal.close()
     sim.start()
+    with pytest.raises(UsageError, match=r"env\.id: .*: another task"):
+        try_(sim, run, assignments=("env.id=Acrobot-v1",))
     reply = try_(sim, run)
     assert any("where kl-spike began: the branches begin at the start" in warning for warning in reply.warnings)
     plan = newest(sim, run).plan
