@@ -162,8 +162,14 @@ class Bursts:
         self._most = most
         self._known = Window[Burst](MOST_BURSTS)
         self._first: tuple[int, float] | None = None
-        self._silent = 0
         self._ended = 0.0
+        self.silent = 0
+        """Updates since the newest burst."""
+        self.gap = 0
+        """Updates between the newest two bursts; 0 before there are two."""
+        self.newest: Burst | None = None
+        self.begun = False
+        """Whether there was one, known or not."""
 
     def update(
         self, update: int, mean: float | None, ended: float, sampled: Sequence[float], episodes: int | None
@@ -175,17 +181,17 @@ class Bursts:
         """
         self._ended += ended
         if episodes is None:
-            self._silent += 1
+            self.silent += 1
             return False
-        silent, episodes = (
-            self._silent,
-            min(episodes or round(min(max(0.0, self._ended), MOST_EPISODES)), MOST_EPISODES),
-        )
-        self._silent, self._ended = 0, 0.0
+        silent = self.silent
+        episodes = min(episodes or round(max(0.0, min(self._ended, MOST_EPISODES))), MOST_EPISODES)
+        self.silent, self._ended = 0, 0.0
         if silent < BURST_GAP or mean is None or not math.isfinite(mean):
             self._known.clear()
-            self._first = None
+            self._first = self.newest = None
+            self.gap, self.begun = 0, False
             return False
+        self.begun = True
         if len(sampled) >= BURST_EPISODES:
             count = len(sampled)
             mean = sum(sampled) / count
@@ -201,9 +207,13 @@ class Bursts:
             if not self._known:
                 self._known.append(Burst(self._first[0], episodes, self._first[1], math.nan))
             burst = Burst(update, episodes, self._newest_of(mean, episodes), math.nan)
-        if math.isfinite(burst.mean):
-            self._known.append(burst)
-        return math.isfinite(burst.mean)
+        if not math.isfinite(burst.mean):
+            return False
+        if self._known:
+            self.gap = update - self._known[-1].update
+        self._known.append(burst)
+        self.newest = burst
+        return True
 
     def _newest_of(self, mean: float, episodes: int) -> float:
         """What the newest `episodes` returned, if all that the window holds returned `mean`."""
@@ -214,21 +224,6 @@ class Bursts:
                 break
             left, total = left - count, total + count * before.mean
         return ((self._most - left) * mean - total) / episodes
-
-    @property
-    def silent(self) -> int:
-        """Updates since the newest burst."""
-        return self._silent
-
-    @property
-    def gap(self) -> int:
-        """Updates between the newest two bursts; 0 before there are two."""
-        return self._known[-1].update - self._known[-2].update if len(self._known) > 1 else 0
-
-    @property
-    def newest(self) -> Burst | None:
-        """The newest; None where there are none."""
-        return self._known[-1] if self._known else None
 
     @property
     def has_gained(self) -> bool:

@@ -136,7 +136,7 @@ class Drawdown(Rule):
         self._steps.update(row)
         self._relapse.update(row)
         self._shock.update(row)
-        if self.context.returns.burst or (self._bursts.warning and self.context.returns.bursts.newest is None):
+        if self.context.returns.burst or (self._bursts.fall is not None and self.context.returns.bursts.newest is None):
             self._bursts.ended(self.context.returns, surprised=self._shock.before)
         value = row.metrics.get("rollout/ep_rew_mean")
         if value is None or not math.isfinite(value) or not self.context.returns.filled:
@@ -165,7 +165,7 @@ class Drawdown(Rule):
         if self._nearly_all.on or self._bursts.critical:
             return "critical"
         sheer = self._sheer.on and self.context.returns.warm
-        return "warning" if self._lost.on or sheer or self._relapsed.on or self._bursts.warning else None
+        return "warning" if self._lost.on or sheer or self._relapsed.on or self._bursts.fall is not None else None
 
     @property
     def lost_half(self) -> bool:
@@ -266,11 +266,6 @@ class _Bursts:
         self._below = 0
         self.fall: _Fall | None = None
         self.critical = False
-
-    @property
-    def warning(self) -> bool:
-        """Whether there is a fall that has not come back."""
-        return self.fall is not None
 
     def ended(self, returns: Returns, *, surprised: bool) -> None:
         """Take in the burst that has just ended, and whether values were surprised meanwhile."""
@@ -396,10 +391,10 @@ class Shock:
 
     def update(self, row: Row) -> None:
         """Take in one update. The same row again is passed over; `before` is `on` as of the last burst."""
-        if row is self._row:
+        bursts = self._returns.bursts
+        if row is self._row or not bursts.begun:
             return
         self._row = row
-        bursts = self._returns.bursts
         if self._returns.burst:
             self.before, self.on = self.on, False
             if self.before:

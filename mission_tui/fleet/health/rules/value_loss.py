@@ -83,7 +83,7 @@ class ValueLoss(Rule):
             if not self._high.on:
                 self._usual.add(loss)
                 self._median = usual
-        self._unknown = self._is_unknown()
+        self._unknown = (self._shock.on or self._unknown) and self._is_unknown()
         if self._unknown or self._collapse.on:
             return "warning"
         if not self._high.on:
@@ -100,7 +100,7 @@ class ValueLoss(Rule):
         """Whether values are surprised by what no return shows yet, or by what the newest burst has lost since."""
         returns, shock = self.context.returns, self._shock
         bursts = returns.bursts
-        if not (shock.on or self._unknown) or bursts.newest is None or returns.updates < returns.warm_up:
+        if bursts.newest is None or returns.updates < returns.warm_up:
             return False
         if returns.burst:
             fall = burst_fall(bursts.newest, bursts.before)
