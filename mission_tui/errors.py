@@ -89,7 +89,7 @@ def raised_by(error: BaseException) -> str:
 
 
 PROCESSES_LIMIT = (
-    "no more processes or threads may be started here (`ulimit -u` of your user, or pids.max of the control group)"
+    "no more processes or threads may be started here (`ulimit -u`, `ulimit -v`, or pids.max of the control group)"
 )
 _FILES_LIMIT = "one process may open no more files (`ulimit -n`)"
 _STARTING = frozenset({"subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "pty.py", "forks.py"})

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mission_tui.errors import MissionError
@@ -142,7 +143,9 @@ def _leave_soon(code: int) -> None:
 
     timer = threading.Timer(_LEAVE_S, leave)
     timer.daemon = True
-    timer.start()
+    # At a limit of threads or memory nobody watches over the end: how it ended is on record, and stays that.
+    with suppress(RuntimeError):
+        timer.start()
 
 
 if __name__ == "__main__":

@@ -155,11 +155,12 @@ class Job:
             return self.training.save("end")
         except (MissionError, RuntimeError, MemoryError) as error:
             # RuntimeError: after a fault of the GPU its memory cannot be read any more.
-            complain(f"the last checkpoint could not be saved: {error}")
-            self.record.failed(CHECKPOINT, f"the last checkpoint could not be saved: {error}")
+            why = str(error) or type(error).__name__  # most have no memory to say more
+            complain(f"the last checkpoint could not be saved: {why}")
+            self.record.failed(CHECKPOINT, f"the last checkpoint could not be saved: {why}")
             training = self.training
             left = training.checkpoints.newest_in_words(training.progress.update)
-            training.unsaved = f"its last checkpoint was not saved: {error}" + (f"; {left}" if left else "")
+            training.unsaved = f"its last checkpoint was not saved: {why}" + (f"; {left}" if left else "")
             return self.checkpoint
 
     def close(self) -> None:

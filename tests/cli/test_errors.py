@@ -143,7 +143,7 @@ def test_a_limit_that_was_met_is_named_where_the_error_names_none(capsys: pytest
         raise thread
 
     assert exit_code_of(fail) == 1
-    assert "`ulimit -u` of your user, or pids.max" in capsys.readouterr().err
+    assert "`ulimit -u`, `ulimit -v`, or pids.max" in capsys.readouterr().err
     assert "ulimit -u" in raised_by(thread)
     assert "ulimit -n" in limit_met(files)
     assert (limit_met(busy), "ulimit -u" in limit_met(busy, starting=True)) == ("", True)

@@ -108,9 +108,16 @@ def _trained(model: Learner) -> Tensors:
 
 
 def write_tensors(tensors: Tensors, path: Path) -> None:
-    """Write `tensors` as safetensors."""
+    """Write `tensors` as safetensors. Raises `MemoryError` where it has no memory for them."""
     # Not by `save_file`: its own writing reports a full disk as an error of its own kind, which no caller expects.
-    path.write_bytes(save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}))
+    try:
+        content = save({name: tensor.contiguous().cpu() for name, tensor in tensors.items()})
+    except BaseException as error:
+        # Without memory Rust panics, which is no `Exception`: the run would end without its last record.
+        if type(error).__name__ == "PanicException":
+            raise MemoryError(f"no memory to write tensors: {error}") from error
+        raise
+    path.write_bytes(content)
 
 
 def read_tensors(path: Path) -> Tensors:

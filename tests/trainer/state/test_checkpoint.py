@@ -16,7 +16,7 @@ from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verifie
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.state import checkpoint
+from mission_tui.trainer.state import checkpoint, model_state
 from mission_tui.trainer.state.boundary import Boundary, Progress, capture, restore_envs, restore_learner
 from mission_tui.trainer.state.checkpoint import Checkpoints, load_checkpoint
 from mission_tui.trainer.state.model_state import put_parameters, read_tensors, write_tensors
@@ -116,6 +116,21 @@ def test_what_is_no_tensor_file_is_refused(data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(CheckpointError):
         read_tensors(path)
+
+
+def test_a_panic_without_memory_is_a_memory_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rust's panic is no `Exception`, and would end the run without its last record; an interrupt stays one."""
+    panic = type("PanicException", (BaseException,), {})
+    raised: list[BaseException] = [panic("PyObject pointer is null"), KeyboardInterrupt()]
+
+    def fail(_: object) -> bytes:
+        raise raised.pop(0)
+
+    monkeypatch.setattr(model_state, "save", fail)
+    with pytest.raises(MemoryError, match="PyObject pointer is null"):
+        write_tensors({}, tmp_path / "file")
+    with pytest.raises(KeyboardInterrupt):
+        write_tensors({}, tmp_path / "file")
 
 
 def test_shared_modules_are_kept_once(tmp_path: Path) -> None:
