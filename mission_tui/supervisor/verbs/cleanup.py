@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.store import resolve
+from mission_tui.fleet.store import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
 from mission_tui.records.runs.checkpoint import Manifest, best_checkpoint, list_checkpoints, newest_verified
@@ -48,16 +48,17 @@ DEATH_S = 3.0
 
 async def remove(core: Core, request: Remove) -> Accepted:
     """Move the runs to the trash, or free their bytes at once. Raises `UsageError` with nothing moved."""
-    lying = trashed(core.root) if request.now else []
+    lying = await _lying(core) if request.now else _Lying()
     chosen: dict[str, None] = {}
     thrown: dict[Path, Trashed] = {}
     notes: list[str] = []
     for ref in request.runs:
         if request.now and not _known(core, ref):
-            thrown |= {item.path: item for item in _meant(core, ref, lying)}
+            thrown |= {item.path: item for item in lying.meant(ref)}
         else:
             chosen |= dict.fromkeys(_removable(core, ref, notes))
     for run_id in chosen:
+        await asyncio.sleep(0)
         item = to_trash(core, run_id)
         if request.now:
             thrown[item.path] = item
@@ -69,9 +70,10 @@ async def remove(core: Core, request: Remove) -> Accepted:
 
 async def restore(core: Core, request: Restore) -> Accepted:
     """Put the runs back, and checkpoints of runs that are there. Raises `UsageError` with nothing moved."""
-    lying = trashed(core.root)
-    wanted = {item.path: item for ref in request.runs for item in _meant(core, ref, lying)}
+    lying = await _lying(core)
+    wanted = {item.path: item for ref in request.runs for item in lying.meant(ref)}
     for item in wanted.values():
+        await asyncio.sleep(0)  # of a thousand runs each takes a moment, and others are answered meanwhile
         core.fleet.run_restored(item.run, item.checkpoint)
         restore_from_trash(core.root, item)
         if item.checkpoint is None:
@@ -120,13 +122,30 @@ def _known(runs: Runs, ref: str) -> bool:
         return False
 
 
-def _meant(runs: Runs, ref: str, lying: Sequence[Trashed]) -> list[Trashed]:
-    """What of `lying` the words mean: a run, the runs of a group, or the checkpoints of one. Raises `UsageError`."""
-    refs = {item.run: ref_in_trash(runs, item) for item in lying}
-    if not refs:
-        raise UsageError(f"no run matches '{ref}': the trash is empty")
-    meant = resolve(ref, list(refs.values()))
-    return [item for item in lying if item.run in meant]
+class _Lying(Struct, frozen=True):
+    """What lies in the trash, with the words for it. They are read from each run there, so once for a request."""
+
+    items: Mapping[str, Sequence[Trashed]] = {}
+    refs: Sequence[RunRef] = ()
+
+    def meant(self, ref: str) -> list[Trashed]:
+        """What the words mean: a run, the runs of a group, or the checkpoints of one. Raises `UsageError`."""
+        if not self.refs:
+            raise UsageError(f"no run matches '{ref}': the trash is empty")
+        # An id needs no looking through all the others.
+        meant = (ref,) if ref in self.items else resolve(ref, self.refs)
+        return [item for run_id in meant for item in self.items[run_id]]
+
+
+async def _lying(runs: Runs) -> _Lying:
+    items: dict[str, list[Trashed]] = {}
+    for item in trashed(runs.root):
+        items.setdefault(item.run, []).append(item)
+    refs = []
+    for of_run in items.values():
+        await asyncio.sleep(0)
+        refs.append(ref_in_trash(runs, of_run[-1]))
+    return _Lying(items, refs)
 
 
 async def prune(core: Core, request: Prune) -> RemovableReply:

@@ -11,9 +11,13 @@ import pytest
 
 from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.store import RunRef
 from mission_tui.ipc.replies import Accepted, Evaluated, Launched, RemovableReply
 from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, Remove, Rename, Restore
-from mission_tui.records.runs.trash import trash_dir, tree_bytes
+from mission_tui.records.runs.trash import Trashed, trash_dir, tree_bytes
+from mission_tui.supervisor.ending.removal import ref_in_trash
+from mission_tui.supervisor.runs.registry import Runs
+from mission_tui.supervisor.verbs import cleanup
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
@@ -57,6 +61,21 @@ def test_an_ended_run_goes_and_comes_back_as_it_was(sim: SimulatedLab) -> None:
     after = sim.view(run)
     assert (after.outcome, after.timesteps, after.name) == (before.outcome, before.timesteps, "first")
     assert (tree_bytes(sim.dir(run).path), in_trash(sim)) == (size, [])
+
+
+def test_each_run_in_the_trash_is_read_once_for_a_request(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are taken back: a thousand times a thousand reads held up everybody for minutes."""
+    runs = [over(sim, name) for name in ("first", "second", "third")]
+    remove(sim, *runs)
+    read: list[str] = []
+
+    def counted(known: Runs, item: Trashed) -> RunRef:
+        read.append(item.run)
+        return ref_in_trash(known, item)
+
+    monkeypatch.setattr(cleanup, "ref_in_trash", counted)
+    assert set(restore(sim, runs[0], "second", runs[2])) == set(runs)
+    assert sorted(read) == sorted(runs)
 
 
 def test_a_live_run_is_refused_by_name_and_nothing_goes(sim: SimulatedLab) -> None:
