@@ -50,6 +50,19 @@ def test_a_kl_of_nothing_takes_ten_updates_where_nothing_tells_that_it_was_stopp
         assert judged(PolicyFrozen, before + still).changes[-1] == (first, "critical")
 
 
+def test_a_new_policy_that_goes_in_tiny_steps_at_first_is_not_frozen() -> None:
+    """As recurrent ones do with small rollouts: KL of less than a millionth for twenty updates, and growing then."""
+    few, lines = replace(SHORT, gradient_steps=4), [-6.0 - 0.1 * (n % 9) for n in range(1, 21)]
+    kls = [10**log for log in [*lines, *(-6.0 + 0.1 * n for n in range(15))]]
+    slow = [row(n, {"approx_kl": kl, "clip_fraction": 0.0, "ret": 20.0}) for n, kl in enumerate(kls, 1)]
+    assert judged(PolicyFrozen, slow, few).changes == [(20, "info")]
+    at_once = [row(n, {**DEAD, "ret": 20.0}) for n in range(1, 21)]
+    assert judged(PolicyFrozen, at_once, few).changes == [(10, "critical")]
+    stopped = [row(n, {**LIVELY, "ret": float(n)}) for n in range(1, 41)]
+    stopped += [row(40 + n, {"approx_kl": kl, "clip_fraction": 0.0, "ret": 20.0}) for n, kl in enumerate(kls[:12], 1)]
+    assert judged(PolicyFrozen, stopped, few).changes == [(45, "critical")]
+
+
 def test_a_policy_that_was_stopped_is_told_of_once() -> None:
     """A return that comes near its best again by chance, in the few updates until the whole window says so, ends
     nothing.

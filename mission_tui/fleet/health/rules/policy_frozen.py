@@ -106,7 +106,7 @@ class PolicyFrozen(Rule):
         self._success = Success(context)
         self._course = Success.shared(context)
         self._moving = Numbers(MOVING)
-        self._stopped = self._unfinished = self._idles = False
+        self._stopped = self._unfinished = self._idles = self._has_gone_far = False
         self._entropy = 0.0
         self._std = 0.0
         # Of several epochs SB3 says the KL of the last, before which there were steps.
@@ -157,7 +157,7 @@ class PolicyFrozen(Rule):
     def explain(self, severity: Severity) -> Explanation:
         """What holds the policy still, as far as its own numbers tell: target_kl, rate, entropy, gradients."""
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
-        dead, radius = self._dead.on or self._cut.on, radius_of(row, settings)
+        dead, radius = self._is_frozen, radius_of(row, settings)
         window = self._dead_for if dead else limits.updates
         since = row.update if self._since is None else self._since
         words = holds_all_back(self._scale)
@@ -183,6 +183,7 @@ class PolicyFrozen(Rule):
         dead = row.metrics[KL] < limits.critical_kl * self._planned and clipped == 0.0
         idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
         self._idles = idle
+        self._has_gone_far = self._has_gone_far or u >= limits.u
         self._moved = self._moved or not dead or learning_rate_of(row, self.context.settings) == 0.0
         if not dead:
             self._moving.append(u)
@@ -216,11 +217,12 @@ class PolicyFrozen(Rule):
         self._cut_off = self._cut.on and (self._cut_off or (stands and self._is_cut_off))
         if self._cut_off and not self._dead.on:
             return "critical"
-        if not (self._dead.on or self._still.on or self._idle.on):
+        dead = self._dead.on and not self._starts_slowly
+        if not (dead or self._still.on or self._idle.on):
             return None
         if self._success.solved:
             return "info"
-        if self._dead.on:
+        if dead:
             if not (self._moved or self._still_stuck):
                 return None
             if self._course.at_ceiling and (self._decided or not self._stopped):
@@ -238,6 +240,19 @@ class PolicyFrozen(Rule):
         if self._success.solved or self._course.at_ceiling or self._decided or self._rate.decays:
             return False
         return (self._moved or self._still_stuck) and (self._unfinished or not self._course.near_best)
+
+    @property
+    def _is_frozen(self) -> bool:
+        """Whether its KL has been one of nothing for so long that it does not move at all."""
+        return self._cut.on or (self._dead.on and not self._starts_slowly)
+
+    @property
+    def _starts_slowly(self) -> bool:
+        """Whether it has never gone far, and moves by more than rounding: a new recurrent policy with small rollouts
+        takes some twenty updates until its hidden state tells it anything to act by.
+        """
+        latest = self._rows[-self._limits.critical_updates :]
+        return not self._has_gone_far and max(row.metrics[KL] for row in latest) > LEAST_MOVED
 
     @property
     def _dead_for(self) -> int:
@@ -302,7 +317,7 @@ class PolicyFrozen(Rule):
         at = f"; the return stands at {share:.0%} of its best" if share is not None else ""
         if self._decided and self._learned_nothing:
             at += f", and {self._course.shortfall}" if at else f"; {self._course.shortfall}"
-        if self._dead.on or self._cut.on:
+        if self._is_frozen:
             return (
                 f"the policy is frozen: KL < {rounded(limits.critical_kl)} and nothing clipped in "
                 f"{self._dead_for} updates{at}"
