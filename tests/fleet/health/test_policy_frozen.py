@@ -52,7 +52,7 @@ def test_a_kl_of_nothing_takes_ten_updates_where_nothing_tells_that_it_was_stopp
 
 def test_a_new_policy_that_goes_in_tiny_steps_at_first_is_not_frozen() -> None:
     """As recurrent ones do with small rollouts: KL of less than a millionth for twenty updates, and growing then."""
-    few, lines = replace(SHORT, gradient_steps=4), [-6.0 - 0.1 * (n % 9) for n in range(1, 21)]
+    few, lines = replace(SHORT, gradient_steps=4), [-6.1 - 0.1 * (n % 9) for n in range(1, 21)]
     kls = [10**log for log in [*lines, *(-6.0 + 0.1 * n for n in range(15))]]
     slow = [row(n, {"approx_kl": kl, "clip_fraction": 0.0, "ret": 20.0}) for n, kl in enumerate(kls, 1)]
     assert judged(PolicyFrozen, slow, few).changes == [(20, "info")]
