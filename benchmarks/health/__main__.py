@@ -199,28 +199,26 @@ return fell. *Nothing or benign done* is what a user meets: healthy trainings al
 
 ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to their
 runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There were six small
-worlds and one of Gymnasium's: `parking`, a car that is driven with gSDE, which is a tuning task since; `mowing`, a lawn
-that is seen as a grid of three layers, at a clip range of 0.1 and an annealed rate; `packing`, boxes that are seen
-through a dictionary; `watering`, six valves that are open or shut, in 32 environments whose episodes of 320 steps all
-end in the same update; `filing`, slots of which the full ones are masked, by `MaskablePPO`; `cooling`, SB3's rate and
-epochs on raw costs of more than ten thousand; `acrobot-zoo`, Acrobot with the settings of the RL zoo. A run has one of
-three labels:
+worlds and one of Gymnasium's: `homing`, a goal that is only heard, three observations stacked; `escaping`, four rooms
+with one reward at the end of up to 300 steps; `rowing`, eight continuous actions at a gamma of 0.997, all normalised;
+`skiing`, which ends at the first failure and gets harder until then; `elevating`, 128 environments with eight steps of
+each an update; `throwing`, a curriculum, which is a tuning task since; `reacher-zoo`, Reacher with the settings of the
+RL zoo, one environment and minibatches of 32. A run has one of three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
   row, by the measure that is taken of scores. A harm that passes counts while it lasts.
 - *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
-  `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `ent-0.01`, `whole-batch`, and `resumed`, a training that is stopped
-  and goes on as it was.
+  `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `ent-0.01`, `whole-batch`, `gae-0.8`, `small-net`, `raw-advantage`
+  (advantages that are not normalised), and `resumed`, a training that is stopped and goes on as it was.
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time, and again after the one that `parking` led to,
-which changed nothing of the others ("The two halves"). All 72 planned runs were recorded, and two left out before any
-was judged: in `packing` and `acrobot-zoo` a limit of KL changed nothing, so that their runs were those of their twins
-once more. With those of `parking` that leaves 17 to which nothing was done, 21 with benign settings, 32 to which
-something harmful was done. Worlds and settings were tried out with two other seeds, of which only the returns were
-looked at."""
+They were judged once, after the last change of a rule of that time, and again after the one that `throwing` led to,
+which changed nothing of the others ("The two halves"). All 73 planned runs were recorded, and all are judged. With
+those of `throwing` that is 16 to which nothing was done, 22 with benign settings, 35 to which something harmful was
+done. Worlds and settings were tried out with two other seeds (`reacher-zoo` with one), of which only the returns were
+looked at; two were made harder and one easier after that."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -366,8 +364,24 @@ They came out at 0.766 false warnings and 0.383 false criticals per 1,000 update
 with 20 of 24 sick runs found, and a median delay of 9 updates. All that was false began in `parking`, whose updates go
 far from the first on while its return rises; of three healthy runs the advice made two worse. Since then
 `kl-persistent` warns at the beginning of a training only if every update of a window goes that far. In the tuning half
-that took one false warning away and changed nothing else. `parking` is a tuning task since; the six others stand here,
-and of none of their runs anything else was said after the change than before it."""
+that took one false warning away and changed nothing else. `parking` is a tuning task since; the six others, of none of
+whose runs anything else was said after the change than before it, still score, with the whole half: there were no false
+ones, 17 of 20 found, and 16 as foreign logs.
+
+An eleventh time: three things that the tenth set missed were recorded in new worlds of the tuning half, by somebody who
+read no more of it than their names: actions that come late and a new last layer where the episodes of all environments
+end at once and many updates apart, and clipped rewards where raw costs are ten thousands. `drawdown` now looks at each
+such burst of episodes by itself, `value-loss` says when losses are gone from one update to the next, or surprise for as
+long as no episode ends. In the tuning half that found all of them but one. In the tenth set it found the clipped
+rewards (18 of 20 since then, 17 as foreign logs) and neither late actions nor the new layer.
+
+Seven tasks were planned and recorded meanwhile, of kinds that were lacking. The first scoring of all was after the last
+of those changes: on the seven tasks 22 of 26 sick runs were found (21 as foreign logs), with no false critical, and six
+false warnings in four runs (1.2 per 1,000 updates of runs left alone or changed in a benign way), all `policy-std` of
+`throwing`: where ever more precision is asked and the return grows by little, actions become narrow for good. Since
+then such a narrowing is information while updates move the policy and the return stands near its best. In the tuning
+half that changed one warning, which comes an update later. `throwing` is a tuning task since; the six others stand
+here, and of none of their runs, nor of those of older tasks, anything else was said after the change than before it."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 

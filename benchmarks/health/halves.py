@@ -135,7 +135,10 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "rowing": ("scoring", "eight continuous actions at a long horizon; returns may fall for long before they rise"),
     "skiing": ("scoring", "an episode ends at its first failure, and gets harder the longer it lasts"),
     "elevating": ("scoring", "128 environments, eight steps of each an update"),
-    "throwing": ("scoring", "a curriculum: what is asked grows with what is hit, so that returns fall"),
+    "throwing": (
+        "tuning",
+        "a curriculum: what is asked grows with what is hit; moved here once false warnings of it had led to a change",
+    ),
     "reacher-zoo": ("scoring", "the settings of the RL zoo on one environment, minibatches of 32, learned slowly"),
 }
 """Half and reason by the name of the task."""
@@ -157,6 +160,7 @@ MOVED = (
     "large-lake",
     "spelling",
     "parking",
+    "throwing",
 )
 """Tasks that scored once, with the seeds of scoring."""
 
@@ -205,18 +209,11 @@ harm is seen: then it counts for nothing from there on, and is listed on the pag
 """
 
 FRESH = (
-    "mowing",
-    "packing",
-    "watering",
-    "filing",
-    "cooling",
-    "acrobot-zoo",
     "homing",
     "escaping",
     "rowing",
     "skiing",
     "elevating",
-    "throwing",
     "reacher-zoo",
 )
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were

@@ -100,6 +100,19 @@ def test_a_policy_may_narrow_while_it_learns() -> None:
     assert narrowed(1e-4) == [(45, "warning")]
 
 
+def test_a_policy_may_narrow_near_its_best() -> None:
+    """Where ever more is asked, precision grows and the return does not; once it falls, the spread is missed."""
+    returns = [min(n, 40) + 4.0 * (n % 2) for n in range(1, 80)] + [39.0 - n for n in range(30)]
+    lines = [
+        row(n, {"policy/std_min_ratio": 0.08 if n > 60 else 1.0, "approx_kl": 0.01, "ret": ret})
+        for n, ret in enumerate(returns, start=1)
+    ]
+    changes = judged(PolicyStd, lines, Settings(clip_range=0.2)).changes
+    assert changes[0] == (65, "info")
+    assert changes[1][1] == "warning"
+    assert changes[1][0] > 79
+
+
 def test_a_narrow_component_is_told_before_a_wide_one_that_does_no_harm() -> None:
     """The worse of the two sides is what is said."""
     lines = [

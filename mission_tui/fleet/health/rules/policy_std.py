@@ -55,8 +55,9 @@ class PolicyStd(Rule):
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
 
-        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution; while it
-        still learns and earns ever more it is the way there, and information. A wide one is information while the
+        Of a task that is solved, or whose return holds still at its best, a narrow policy is the solution. While
+        updates still move it and it earns ever more, or as much as it ever did, it is the way there, and information:
+        a task that gets harder asks for ever more precision and pays no more. A wide one is information while the
         return rises or stays near its best, and critical only where it does not hold: actions that are cut off at their
         bounds may do as well.
         """
@@ -112,7 +113,7 @@ class PolicyStd(Rule):
     def _of_narrow(self) -> Severity | None:
         if not (self._narrow.on or self._very_narrow.on) or self._success.solved or self._success.at_ceiling:
             return None
-        if self._success.rises_now and self._moves:
+        if (self._success.rises_now or self._success.near_best) and self._moves:
             return "info"
         return "critical" if self._very_narrow.on else "warning"
 
