@@ -57,8 +57,12 @@ async def remove(core: Core, request: Remove) -> Accepted:
             thrown |= {item.path: item for item in lying.meant(ref)}
         else:
             chosen |= dict.fromkeys(_removable(core, ref, notes))
-    for run_id in chosen:
-        await asyncio.sleep(0)
+    for run_id in list(chosen):
+        await asyncio.sleep(0)  # of a thousand runs each takes a moment, and others are answered meanwhile
+        if (why := _against(core, run_id)) is not None:
+            notes.append(why)
+            del chosen[run_id]
+            continue
         item = to_trash(core, run_id)
         if request.now:
             thrown[item.path] = item
@@ -73,7 +77,9 @@ async def restore(core: Core, request: Restore) -> Accepted:
     lying = await _lying(core)
     wanted = {item.path: item for ref in request.runs for item in lying.meant(ref)}
     for item in wanted.values():
-        await asyncio.sleep(0)  # of a thousand runs each takes a moment, and others are answered meanwhile
+        await asyncio.sleep(0)
+        if not item.path.exists():
+            continue  # somebody else has put it back meanwhile, or freed it
         core.fleet.run_restored(item.run, item.checkpoint)
         restore_from_trash(core.root, item)
         if item.checkpoint is None:
@@ -106,13 +112,21 @@ def _removable(core: Core, ref: str, notes: list[str]) -> list[str]:
     meant = core.store.resolve(ref)
     against = {}
     for run_id in meant:
-        core.fetch(run_id)
-        if (why := objection(core, run_id)) is not None:
-            against[run_id] = f"cannot remove {core.store.view(run_id).name}: {why}"
+        if (why := _against(core, run_id)) is not None:
+            against[run_id] = why
     if len(against) == len(meant):
         raise UsageError(next(iter(against.values()), f"'{ref}' means no run here"))
     notes += against.values()
     return [run_id for run_id in meant if run_id not in against]
+
+
+def _against(core: Core, run_id: str) -> str | None:
+    """Why the run has to stay, in a sentence; None where it may go, at this moment."""
+    if run_id not in core.store:
+        return f"{run_id} was removed meanwhile"
+    core.fetch(run_id)
+    why = objection(core, run_id)
+    return None if why is None else f"cannot remove {core.store.view(run_id).name}: {why}"
 
 
 def _known(runs: Runs, ref: str) -> bool:

@@ -15,7 +15,8 @@ from mission_tui.fleet.store import RunRef
 from mission_tui.ipc.replies import Accepted, Evaluated, Launched, RemovableReply
 from mission_tui.ipc.requests import Evaluate, GetTrash, Launch, Remove, Rename, Restore
 from mission_tui.records.runs.trash import Trashed, trash_dir, tree_bytes
-from mission_tui.supervisor.ending.removal import ref_in_trash
+from mission_tui.supervisor.ending.removal import objection, ref_in_trash
+from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.verbs import cleanup
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
@@ -86,6 +87,22 @@ def test_a_live_run_is_refused_by_name_and_nothing_goes(sim: SimulatedLab) -> No
     with pytest.raises(UsageError, match="cannot remove alive: it is running; stop or kill it first"):
         remove(sim, run, live)
     assert {view.id for view in sim.snapshot().runs} == {run, live}
+
+
+def test_a_run_that_went_on_while_others_were_moved_stays(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are answered between two runs of a request, also who resumes the second of them."""
+    first, second = over(sim, "first"), over(sim, "second")
+    asked: list[str] = []
+
+    def later(core: Core, run_id: str) -> str | None:
+        asked.append(run_id)
+        return "it is training; stop or kill it first" if asked.count(second) > 1 else objection(core, run_id)
+
+    monkeypatch.setattr(cleanup, "objection", later)
+    reply = sim.ask(lambda id_: Remove(id=id_, runs=(first, second)))
+    assert isinstance(reply, Accepted)
+    assert (reply.runs, reply.notes) == ((first,), ("cannot remove second: it is training; stop or kill it first",))
+    assert in_trash(sim) == [(first, "first")]
 
 
 def test_now_frees_the_bytes_also_of_what_lies_in_the_trash(sim: SimulatedLab) -> None:
