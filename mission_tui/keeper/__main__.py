@@ -37,7 +37,7 @@ def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) ->
     """
     run_dir, attempt = Path(sys.argv[1]).absolute(), int(sys.argv[2])
     folder = run_dir / "attempts" / str(attempt)
-    digest = next((word.removeprefix(child.SEALED) for word in sys.argv[3:] if word.startswith(child.SEALED)), "")
+    digest = next((word.removeprefix(child.SEALED) for word in sys.argv[3:] if word.startswith(child.SEALED)), None)
     passed = next((word for word in sys.argv[3:] if not word.startswith(child.SEALED)), None)
     call_process("keeper", run_dir.name, str(run_dir), str(attempt), brief="keep")
     if (folder / "identity.json").exists() or (folder / "exit.json").exists():

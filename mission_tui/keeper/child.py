@@ -73,19 +73,19 @@ class Order(NamedTuple):
     limits: Mapping[str, Any]
 
 
-def read_order(path: Path, run_dir: Path, digest: str = "") -> Order:
+def read_order(path: Path, run_dir: Path, digest: str | None) -> Order:
     """The order in `path`, with the values of withheld variables that standard input holds, and with `run_dir` (which
     is absolute) where it means the run directory. Raises `StartError`, for an order of another directory too, and for
-    one whose SHA-256 is not `digest`, where that is known.
+    one whose SHA-256 is not `digest`; None where nobody has said that, as supervisors of 0.2.0 did not.
 
     With it the trainer is told the SHA-256 of the specs that the order is of.
     """
     try:
         raw = read_plain(path, ORDER_BYTES)
-        if digest and sha256(raw).hexdigest() != digest:
+        if digest is not None and sha256(raw).hexdigest() != digest:
             raise StartError(f"{path} is not the order that was given: nothing of it is started; launch the run again")
         table = json.loads(raw)
-        if digest:
+        if digest is not None:
             table["env"][SPECS_VARIABLE] = json.dumps((table.get("seal") or {}).get("files") or {})
         _fill_in_run_dir(table, run_dir)
         if table.get("withheld"):

@@ -465,7 +465,7 @@ class World:
     def prepare(self) -> None:
         """Nothing is quicker here for that."""
 
-    def start(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Started:
+    def start(self, run: RunDir, order: LaunchOrder, digest: str) -> Started:
         self.call()
         if any(not it.body.dead for it in self.trainings if it.run.id == run.id):
             self.wrong.append(f"{run.id}: attempt {order.attempt} was started while another one lives")

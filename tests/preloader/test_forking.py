@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,14 @@ def ordered(folder: Path, attempt: int = 1, module: str = "tests.preloader.facts
     return order
 
 
+def digest_of(folder: Path, order: LaunchOrder) -> str:
+    """The SHA-256 of the order as it is written there."""
+    return sha256(RunDir(folder).attempt(order.attempt).launch.read_bytes()).hexdigest()
+
+
 async def carried_out(keepers: Keepers, folder: Path, order: LaunchOrder) -> tuple[Started, ExitRecord]:
     """Start it and wait for its end."""
-    started = keepers.start(RunDir(folder), order)
+    started = keepers.start(RunDir(folder), order, digest_of(folder, order))
     await until(lambda: not started.keeper.alive())
     ended = read_exit(RunDir(folder).attempt(order.attempt).exit)
     assert ended is not None
@@ -196,7 +202,7 @@ async def test_a_preloader_that_is_gone_or_hangs_costs_a_cold_start(
     """The run is started once; what hung cannot wake up and start it again; runs forked before live on."""
     keepers = Keepers(preloaders)
     waiting = ordered(tmp_path, 1, "tests.preloader.waiting")
-    lives = keepers.start(RunDir(tmp_path), waiting)
+    lives = keepers.start(RunDir(tmp_path), waiting, digest_of(tmp_path, waiting))
     assert lives.preloaded
     preloaders.mode = ""
     (preloader,) = preloaders.pids()

@@ -41,6 +41,10 @@ GONE_S = 30.0
 T = TypeVar("T")
 
 
+DIGEST = "0" * 64
+"""Of the document of an order that no keeper reads."""
+
+
 def stub_spec(total_timesteps: int = FOREVER) -> Spec:
     """A spec that needs no preflight: 64 transitions an update."""
     return Spec(

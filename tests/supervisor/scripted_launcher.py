@@ -92,7 +92,7 @@ class ScriptedLauncher:
         """An engine is as quick without, and counts how often it was asked."""
         self.engine.prepared += 1
 
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str) -> Handle:
         if self.engine.down:
             raise MissionError("the engine takes no jobs")
         number = str(4711 + len(self.engine.jobs))

@@ -119,7 +119,7 @@ class Seals:
             return Sealed(why)
         # One that is not there any more is reported by what needs it.
         specs = _specs(run, attempt)
-        changed = tuple(name for name, raw in specs.items() if _digest(raw) != order.seal.files.get(name))
+        changed = tuple(name for name, spec in specs.items() if _digest(spec) != order.seal.files.get(name))
         return Sealed("", changed, order, specs, _digest(raw))
 
     def sealed_specs(self, run: RunDir) -> dict[str, str]:

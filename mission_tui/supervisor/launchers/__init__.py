@@ -108,7 +108,7 @@ class Launcher(Protocol):
     def prepare(self) -> None:
         """Somebody looks, and may be about to launch: what makes that quicker may be done now."""
 
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str) -> Handle:
         """Have the written order carried out. Raises `MissionError` when it cannot be.
 
         `digest` is the SHA-256 of its document: whoever reads that for the start carries no other one out. It goes

@@ -209,7 +209,7 @@ class Known(Struct, Generic[J]):
 
 
 class EngineLauncher(Generic[J]):
-    """A launcher but for `refresh`, and for how its engine is told to end a job (`_ask`).
+    """A launcher but for `submit`, `refresh`, and for how its engine is told to end a job (`_ask`).
 
     `name` is the word of `run.launcher`, `title` the engine's name, `log_name` what the job prints to.
     """
@@ -232,12 +232,6 @@ class EngineLauncher(Generic[J]):
 
     def prepare(self) -> None:
         """Nothing makes an engine quicker."""
-
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
-        """Have the order handed over in the next `refresh`; its number follows."""
-        self._known[run.id] = Known(run, order.attempt, order.nonce, order=order)
-        self._hurry()
-        return Handle(launcher=self.name, id="", submitted_t=time.time())
 
     def poll(self, job: Job) -> JobStatus:
         """By the files of the attempt, and by what the last `refresh` brought."""

@@ -85,7 +85,7 @@ class Keepers:
         if self.preloaders is not None:
             self.preloaders.prepare_here()
 
-    def start(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Started:
+    def start(self, run: RunDir, order: LaunchOrder, digest: str) -> Started:
         """Start the keeper of the written order; it is held. Raises `LeaseHeldError`, or `MissionError`."""
         if not self.is_free(run):
             raise LeaseHeldError(f"{run.id} is still owned by a process of an earlier attempt; `clean` shows which")
@@ -184,7 +184,7 @@ class KeeperSource(Protocol):
     """Who starts keepers and finds them; `Keepers`, or a machine that is not there."""
 
     def prepare(self) -> None: ...
-    def start(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Started: ...
+    def start(self, run: RunDir, order: LaunchOrder, digest: str) -> Started: ...
     def is_free(self, run: RunDir) -> bool: ...
     def holders(self, run: RunDir, nonce: str) -> list[Holder]: ...
     def is_coming(self, run: RunDir, attempt: int) -> bool: ...
@@ -233,7 +233,7 @@ class LocalLauncher:
         self._exits = Exits()
         self._held: dict[str, _AttemptProcesses] = {}
 
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str) -> Handle:
         """Start the keeper of the written order and hold it. Raises `MissionError`."""
         started = self._keepers.start(run, order, digest)
         self._held[run.id] = _AttemptProcesses(time.monotonic() + PATIENCE_S, started.keeper)

@@ -71,7 +71,7 @@ def attempt_order(
 
 def keeper_words(run: RunDir, order: LaunchOrder, digest: str) -> list[str]:
     """The words of the keeper of the written order, whose document has this SHA-256."""
-    return [str(run.path), str(order.attempt), *([f"{SEALED}{digest}"] if digest else [])]
+    return [str(run.path), str(order.attempt), f"{SEALED}{digest}"]
 
 
 def trainer_environ(spec: Spec) -> dict[str, str]:

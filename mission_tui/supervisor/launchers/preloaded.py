@@ -274,7 +274,7 @@ class Preloaders:
         self._began: dict[str, float] = {}
         self._coming: dict[str, asyncio.TimerHandle] = {}
 
-    def fork(self, run: RunDir, order: LaunchOrder, said: int, digest: str = "") -> Process:
+    def fork(self, run: RunDir, order: LaunchOrder, said: int, digest: str) -> Process:
         """The keeper of the order. Raises `NotPreloadedError`; a preloader that could have done it comes then."""
         if self.mode == "0":
             raise NotPreloadedError("nothing is preloaded here")

@@ -95,7 +95,7 @@ class RayLauncher(engine.EngineLauncher[RayJob]):
         self._tokens: dict[str, list[str]] = {}
         self._nodes: dict[str, list[Node]] = {}
 
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str) -> Handle:
         """Have the order wait for room. Raises `MissionError` for an address that is none."""
         spec = read_attempt_spec(run, order.attempt)
         environ = {**os.environ, **order.env}
@@ -348,7 +348,7 @@ def job_number(known: RayKnown) -> str:
     return f"{name}.{known.attempt}-{digest}{again}"
 
 
-def entrypoint(run: RunDir, order: LaunchOrder, digest: str = "") -> str:
+def entrypoint(run: RunDir, order: LaunchOrder, digest: str) -> str:
     """What the node does: where it sees the run directory it becomes the attempt's keeper."""
     folder = run.attempt(order.attempt)
     keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", *keeper_words(run, order, digest), PASSED]

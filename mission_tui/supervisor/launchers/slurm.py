@@ -228,7 +228,7 @@ class SlurmLauncher(EngineLauncher[SlurmJob]):
         self._full = False
         """Whether Slurm took no more jobs of this user when it was asked last."""
 
-    def submit(self, run: RunDir, order: LaunchOrder, digest: str = "") -> Handle:
+    def submit(self, run: RunDir, order: LaunchOrder, digest: str) -> Handle:
         """Have the order handed over in the next `refresh`; its number follows."""
         spec = read_attempt_spec(run, order.attempt)
         self._known[run.id] = SlurmKnown(

@@ -264,7 +264,7 @@ def asked_words(spec: Spec) -> list[str]:
     return [*(f"--{name}={value}" for name in given if (value := getattr(asked, name)) is not None), *asked.extra]
 
 
-def script(run: RunDir, order: LaunchOrder, digest: str = "") -> str:
+def script(run: RunDir, order: LaunchOrder, digest: str) -> str:
     """What the node does: it becomes the attempt's keeper, which reads what is withheld from its standard input."""
     keeper = [sys.executable, "-P", "-m", "mission_tui.keeper", *keeper_words(run, order, digest), PASSED]
     seen = unless_seen(run.attempt(order.attempt).launch, run.path.parent)

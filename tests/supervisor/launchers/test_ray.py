@@ -35,7 +35,7 @@ from mission_tui.supervisor.launchers.ray_rest import (
     read_nodes,
     token_in,
 )
-from tests.supervisor.conftest import stub_spec
+from tests.supervisor.conftest import DIGEST, stub_spec
 
 HOME = "http://127.0.0.1:8265"
 
@@ -194,7 +194,7 @@ def test_a_secret_is_whole_only_in_the_hands_of_the_keeper(tmp_path: Path, monke
     assert half_of_secrets(run, order) == said
     assert b"very" not in base64.b64decode(said)
     assert b"very" not in run.attempt(1).pad.read_bytes()
-    assert "very" not in entrypoint(run, order)
+    assert "very" not in entrypoint(run, order, DIGEST)
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr("mission_tui.keeper.child.open", lambda *_, **__: _Stdin(b""), raising=False)
     with pytest.raises(StartError, match="did not arrive with its job"):
@@ -271,7 +271,7 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Head:
 
 async def submitted(launcher: RayLauncher, run: RunDir, order: LaunchOrder, beats: int = 1) -> Job:
     """The job of `order`, after so many refreshes."""
-    job = Job(run, order.attempt, order.nonce, launcher.submit(run, order))
+    job = Job(run, order.attempt, order.nonce, launcher.submit(run, order, DIGEST))
     for _ in range(beats):
         await launcher.refresh([job])
     return job
@@ -310,7 +310,7 @@ async def test_a_cluster_that_grows_is_handed_what_has_no_room(
     assert (launcher.poll(grows).stage, head.submitted) == ("queued", 1)
     head.jobs.clear()
     launcher, (run, order) = RayLauncher(), ordered(tmp_path / "waits", gpus=0.5)
-    waits = Job(run, 1, order.nonce, launcher.submit(run, order))
+    waits = Job(run, 1, order.nonce, launcher.submit(run, order, DIGEST))
     monkeypatch.setattr(ray, "read_attempt_spec", None)
     await launcher.refresh([waits])
     assert launcher.poll(waits).why == "waits: no node of Ray has 1 CPU, 0.5 GPU, 0.738 GiB free"
@@ -382,7 +382,7 @@ async def test_a_wrong_token_shuts_out_nobody_else(tmp_path: Path, head: Head) -
     head.set("RUNNING")
     other, order = ordered(tmp_path / "other")
     order = structs.replace(order, env=order.env | {"RAY_AUTH_TOKEN": "wrong"})
-    refused = Job(other, 1, order.nonce, launcher.submit(other, order))
+    refused = Job(other, 1, order.nonce, launcher.submit(other, order, DIGEST))
     with pytest.raises(RayError):
         await launcher.refresh([job, refused])
     ended = read_exit(other.attempt(1).exit)

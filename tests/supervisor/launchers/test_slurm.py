@@ -35,7 +35,7 @@ from mission_tui.supervisor.launchers.slurm_commands import (
     script,
     submitted_number,
 )
-from tests.supervisor.conftest import Lab, stub_spec
+from tests.supervisor.conftest import DIGEST, Lab, stub_spec
 
 Answer = Callable[[Sequence[str]], str]
 
@@ -154,7 +154,7 @@ def test_slurm_spools_half_of_a_secret(tmp_path: Path) -> None:
     assert bytes(a ^ b for a, b in zip(half, pad.read_bytes(), strict=True)) == b'{"TOKEN":"very secret"}'
     assert b"very" not in half + pad.read_bytes()
     assert pad.stat().st_mode & 0o777 == 0o600
-    assert "very" not in script(run, order)
+    assert "very" not in script(run, order, DIGEST)
     assert not any("very" in word for word in sbatch_words(run, order, stub_spec()))
     long = structs.replace(order, env={"TOKEN": "x" * 200_000})
     with pytest.raises(MissionError, match="launch from a shell with fewer variables"):
@@ -201,7 +201,7 @@ async def test_a_submission_without_an_answer_is_looked_for_before_it_is_given_u
         answers.squeue = lambda _, job=job, found=found: listed(job) if found else listed()  # type: ignore[misc]
         answers.called.clear()
         launcher = SlurmLauncher()
-        handle = launcher.submit(run, order)
+        handle = launcher.submit(run, order, DIGEST)
         for _ in range(3):
             await launcher.refresh([Job(run, 1, "n", handle)])
         assert answers.called.count("sbatch") == 1
@@ -243,7 +243,7 @@ async def test_what_jobs_may_ask_for_is_asked_once_for_all(tmp_path: Path, monke
     """However many were launched together."""
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     for name in "abc":
-        launcher.submit(*ordered(tmp_path, name))
+        launcher.submit(*ordered(tmp_path, name), DIGEST)
     await launcher.refresh([])
     assert (answers.called.count("sbatch"), answers.called.count("scontrol")) == (3, 1)
 
@@ -256,7 +256,7 @@ async def test_a_job_without_a_number_on_record_is_found_by_its_name(
     """
     answers = Answers(monkeypatch)
     run, _ = ordered(tmp_path)
-    handle = SlurmLauncher().submit(run, ordered(tmp_path / "other")[1])
+    handle = SlurmLauncher().submit(run, ordered(tmp_path / "other")[1], DIGEST)
     job = Job(run, 1, "n", handle)
     running = entry(9, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n2")
     answers.squeue = lambda _: listed(running)
@@ -288,7 +288,7 @@ async def test_a_list_that_misses_a_job_is_believed_only_if_the_controller_says_
     answers = Answers(monkeypatch)
     run, order = ordered(tmp_path)
     launcher = SlurmLauncher()
-    job = Job(run, 1, "n", launcher.submit(run, order))
+    job = Job(run, 1, "n", launcher.submit(run, order, DIGEST))
     waits = entry(7, name=f"{run.id}.1", current_working_directory=str(run.path), state_reason="Resources")
     answers.squeue = lambda _: listed(waits)
     await launcher.refresh([job])
@@ -314,7 +314,7 @@ async def one_that_runs(answers: Answers, tmp_path: Path) -> tuple[SlurmLauncher
     """A job that Slurm says to run on a node; its keeper has written nothing yet."""
     run, order = ordered(tmp_path)
     launcher = SlurmLauncher()
-    job = Job(run, 1, "n", launcher.submit(run, order))
+    job = Job(run, 1, "n", launcher.submit(run, order, DIGEST))
     runs = entry(7, "RUNNING", name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
     answers.squeue = lambda _: listed(runs)
     await launcher.refresh([job])
@@ -410,10 +410,10 @@ async def test_a_run_that_goes_on_waits_for_a_controller(tmp_path: Path, monkeyp
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     answers.sbatch = unreachable
     first, goes_on, given_up = (ordered(tmp_path, name) for name in ("first", "on", "up"))
-    jobs = [Job(first[0], 1, "n", launcher.submit(*first))]
+    jobs = [Job(first[0], 1, "n", launcher.submit(*first, DIGEST))]
     for run, order in (goes_on, given_up):
         run.attempt(2).path.mkdir()
-        jobs.append(Job(run, 2, "n", launcher.submit(run, structs.replace(order, attempt=2))))
+        jobs.append(Job(run, 2, "n", launcher.submit(run, structs.replace(order, attempt=2), DIGEST)))
     for _ in range(2):
         await launcher.refresh(jobs)
     ended = read_exit(first[0].attempt(1).exit)
@@ -490,7 +490,7 @@ async def test_unanswered_submissions_are_looked_for_in_one_list(
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     answers.sbatch = lost
     runs = [ordered(tmp_path, name) for name in "abc"]
-    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order, DIGEST)) for run, order in runs]
     await launcher.refresh(jobs)
     queued = [entry(9, name=f"{run.id}.1", current_working_directory=str(run.path)) for run, _ in runs[:2]]
     answers.squeue = lambda _: listed(*queued)
@@ -517,7 +517,7 @@ async def test_what_slurm_ended_may_go_on_elsewhere(
     answers = Answers(monkeypatch)
     run, order = ordered(tmp_path)
     launcher = SlurmLauncher()
-    job = Job(run, 1, "n", launcher.submit(run, order))
+    job = Job(run, 1, "n", launcher.submit(run, order, DIGEST))
     entry_now = entry(7, state, name=f"{run.id}.1", current_working_directory=str(run.path), nodes="n1")
     answers.squeue = lambda _: listed(entry_now)
     await launcher.refresh([job])
@@ -559,7 +559,7 @@ async def test_a_user_who_may_have_no_more_jobs_waits(tmp_path: Path, monkeypatc
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     answers.sbatch = no_more
     runs = [ordered(tmp_path, f"r{number}") for number in range(3)]
-    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order, DIGEST)) for run, order in runs]
     await launcher.refresh(jobs)
     before = answers.called.count("sbatch")
     for job in jobs:
@@ -588,7 +588,7 @@ async def test_runs_that_share_a_job_share_it_still_when_there_is_room_again(
     answers, launcher = Answers(monkeypatch), SlurmLauncher()
     answers.sbatch = no_more
     runs = [ordered(tmp_path, f"r{number}", pack=2) for number in range(2)]
-    jobs = [Job(run, 1, "n", launcher.submit(run, order)) for run, order in runs]
+    jobs = [Job(run, 1, "n", launcher.submit(run, order, DIGEST)) for run, order in runs]
     await launcher.refresh(jobs)
     for known in launcher._everybody():
         known.again_at = 0.0

@@ -18,7 +18,7 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers import Job, engine, slurm
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import SlurmError
-from tests.supervisor.conftest import stub_spec
+from tests.supervisor.conftest import DIGEST, stub_spec
 
 
 def ordered(root: Path, name: str, **words: object) -> tuple[RunDir, LaunchOrder]:
@@ -72,7 +72,7 @@ async def shared(
     jobs = []
     for name in names:
         run, order = ordered(tmp_path, name, **({"pack": 2, "cpus": 1} | words))
-        jobs.append(Job(run, 1, name, launcher.submit(run, order)))
+        jobs.append(Job(run, 1, name, launcher.submit(run, order, DIGEST)))
     await launcher.refresh(jobs)
     return cluster, launcher, jobs
 
@@ -105,7 +105,7 @@ async def test_who_asks_for_something_else_has_a_job_of_its_own(
     jobs = []
     for name, partition in (("a", "gpu"), ("b", "cpu")):
         run, order = ordered(tmp_path, name, pack=2, partition=partition)
-        jobs.append(Job(run, 1, name, launcher.submit(run, order)))
+        jobs.append(Job(run, 1, name, launcher.submit(run, order, DIGEST)))
     await launcher.refresh(jobs)
     assert cluster.jobs == []
     assert launcher.poll(jobs[0]).why == "waits: others may share its job"
@@ -162,7 +162,7 @@ async def test_a_shared_submission_without_an_answer_is_looked_for(
     jobs = []
     for name in ("a", "b"):
         run, order = ordered(tmp_path, name, pack=2)
-        jobs.append(Job(run, 1, name, launcher.submit(run, order)))
+        jobs.append(Job(run, 1, name, launcher.submit(run, order, DIGEST)))
     for _ in range(2):
         await launcher.refresh(jobs)
     assert len(cluster.jobs) == 1
@@ -176,7 +176,7 @@ async def test_a_shared_submission_without_an_answer_is_looked_for(
     launcher = SlurmLauncher()
     for name in ("c", "d"):
         run, order = ordered(tmp_path, name, pack=2)
-        launcher.submit(run, order)
+        launcher.submit(run, order, DIGEST)
         jobs.append(Job(run, 1, name, Handle(launcher="slurm", id="", submitted_t=0.0)))
     with pytest.raises(SlurmError):
         await launcher.refresh(jobs[2:])

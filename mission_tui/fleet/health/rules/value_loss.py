@@ -23,7 +23,7 @@ from mission_tui.fleet.health.algorithms import critic_loss
 from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.rules.drawdown import Shock, Steps, burst_fall
+from mission_tui.fleet.health.rules.drawdown import SHOCK_UPDATES, Shock, Steps, burst_fall
 from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/value_loss"
@@ -166,7 +166,7 @@ class ValueLoss(Rule):
             evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
             signal=self._tag,
             threshold=shock.level if math.isfinite(shock.level) else None,
-            window=GONE_UPDATES,
+            window=SHOCK_UPDATES,
         )
 
     def _explain_collapse(self) -> Explanation:
