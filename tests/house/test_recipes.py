@@ -146,7 +146,7 @@ async def carried_out():
     core = Core(Path.cwd(), {name: make(Path.cwd()) for name, make in service.LAUNCHERS.items()})
     launcher = core.launcher_for(there)
     run = core.run_dir("20260101-000000-far-0000")
-    handle = launcher.submit(run, LaunchOrder(run=run.id, attempt=1, argv=(), cwd="/", nonce="n"))
+    handle = launcher.submit(run, LaunchOrder(run=run.id, attempt=1, argv=(), cwd="/", nonce="n"), "0" * 64)
     assert (handle.launcher, launcher.can.here, core.launcher_for(spec).can.here) == ("moon", False, True)
 
 asyncio.run(carried_out())
