@@ -33,6 +33,7 @@ OURS = {
     "`policy-frozen`": ("policy-frozen",),
 }
 OWN, LOG = "as ours", "as a foreign log"
+ONCE_HEAD = "## Tasks that were judged once"
 TUNED = "## What rules were tuned on"
 CONSTANTS = "### Constants, each environment left out"
 OLDER = "**This table is older than the rest of the page: rules and tuning tasks have changed since.**\n\n"
@@ -92,13 +93,7 @@ def held_out(scored: Sequence[Scored]) -> str:
     }
     sections = [HEAD, "## Goals", GOALS, tables.goals(wanted), OTHERWISE, tables.false_otherwise(otherwise)]
     sections += [tables.precision_line(own), tables.known_line(half)]
-    left_alone: dict[str, Sequence[Scored]] = {
-        f"{name}, nothing or benign done": [one for one in runs if one.case.untouched]
-        for name, runs in ((OWN, fresh_own), (LOG, fresh_foreign))
-    }
-    sections += ["## Tasks that were judged once", ONCE, tables.labels(fresh_own), tables.false_incidents(left_alone)]
-    sections += ["### Unclear runs", UNCLEAR, tables.unclear([*fresh_own, *fresh_foreign])]
-    sections += ["### Sick runs of these tasks", tables.recalls(fresh_own)]
+    sections.append(judged_once([*fresh_own, *fresh_foreign]))
     sources: dict[str, Sequence[Scored]] = {OWN: own, LOG: foreign}
     sources |= {
         f"{name}, nothing or benign done": [one for one in runs if one.case.untouched] for name, runs in sources.items()
@@ -113,6 +108,19 @@ def held_out(scored: Sequence[Scored]) -> str:
     sections += [tables.against_baselines(own, OURS, lambda case: bool(case.rules))]
     sections += ["## Shuffled labels", tables.falsification(shuffled(own))]
     sections += ["## The two halves", HALVES, tables.halves()]
+    return "\n\n".join(sections)
+
+
+def judged_once(fresh: Sequence[Scored]) -> str:
+    """The section of the fresh tasks, which needs no other run."""
+    own, foreign = ([one for one in fresh if one.case.source == source] for source in ("constructed", "foreign"))
+    left_alone: dict[str, Sequence[Scored]] = {
+        f"{name}, nothing or benign done": [one for one in runs if one.case.untouched]
+        for name, runs in ((OWN, own), (LOG, foreign))
+    }
+    sections = [ONCE_HEAD, ONCE, tables.labels(own), tables.false_incidents(left_alone)]
+    sections += ["### Unclear runs", UNCLEAR, tables.unclear([*own, *foreign])]
+    sections += ["### Sick runs of these tasks", tables.recalls(own)]
     return "\n\n".join(sections)
 
 
