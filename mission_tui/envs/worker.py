@@ -33,8 +33,7 @@ from mission_tui.envs.channel import (
 from mission_tui.envs.lanes import Lanes
 from mission_tui.envs.shared_memory import SharedArrays, record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
-from mission_tui.process_name import call_process
-from mission_tui.procfs import read_stat
+from mission_tui.procfs import call_process, read_stat
 
 _PR_SET_PDEATHSIG = 1
 

@@ -20,8 +20,7 @@ from mission_tui.keeper import child, files
 from mission_tui.keeper.ladder import Ladder, block_signals
 from mission_tui.keeper.proc import OomWatch, become_subreaper
 from mission_tui.plain_files import open_to_lock
-from mission_tui.process_name import call_process
-from mission_tui.procfs import read_stat, wait_channel
+from mission_tui.procfs import call_process, read_stat, wait_channel
 
 
 def main(start: Callable[[child.Order, int, int], int] = child.start_trainer) -> int:

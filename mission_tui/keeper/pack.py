@@ -23,8 +23,7 @@ from mission_tui.keeper.files import exit_record, signal_in, write_with_retries
 from mission_tui.keeper.ladder import TICK_S, block_signals, next_signal
 from mission_tui.keeper.proc import become_subreaper, descendants, send
 from mission_tui.plain_files import open_to_append, read_plain
-from mission_tui.process_name import call_process
-from mission_tui.procfs import Stat
+from mission_tui.procfs import Stat, call_process
 
 PACK_BYTES = 1 << 20
 KILL_S = 10.0

@@ -32,7 +32,7 @@ from mission_tui.keeper.child import ForkedTrainer, fork_trainer
 from mission_tui.preloader import PADDING
 from mission_tui.preloader.becoming import become, room_for_variables, take_environ
 from mission_tui.preloader.loading import Stamp, changed, load, settle_memory, stamps
-from mission_tui.process_name import call_process
+from mission_tui.procfs import call_process
 
 IDLE_S = 600.0
 LOOK_S = 30.0

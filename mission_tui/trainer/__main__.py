@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mission_tui.errors import MissionError
 from mission_tui.fence import Fence
 from mission_tui.forks import guard_forks, leave_fork
-from mission_tui.process_name import call_process
+from mission_tui.procfs import call_process
 from mission_tui.trainer import process
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.orders import Attempt, Link, Orders

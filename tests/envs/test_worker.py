@@ -31,7 +31,7 @@ def test_a_worker_imports_neither_torch_nor_another_room() -> None:
     code = (
         "import sys, mission_tui.envs.worker\n"
         "rooms = {name.split('.')[1] for name in sys.modules if name.startswith('mission_tui.')}\n"
-        "known = {'control_groups', 'envs', 'errors', 'forks', 'process_name', 'procfs', 'run_module'}\n"
+        "known = {'control_groups', 'envs', 'errors', 'forks', 'procfs', 'run_module'}\n"
         "sys.exit(repr(rooms) if rooms - known or 'torch' in sys.modules else 0)"
     )
     environ = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -36,8 +36,7 @@ from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.ipc.start import named_root, socket_folders
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import names_in, read_plain, remove_tree
-from mission_tui.process_name import short_name
-from mission_tui.procfs import Stat, boot_id, own_processes, process_ids, read_stat
+from mission_tui.procfs import Stat, boot_id, own_processes, process_ids, read_stat, short_name
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host.identity import Process, open_process

@@ -34,7 +34,7 @@ from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views import played_frame
-from mission_tui.process_name import call_process
+from mission_tui.procfs import call_process
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.playing.evaluate import subject, trained_model

@@ -24,7 +24,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.assignment import Completion
 from mission_tui.ipc.replies import LeftoverRow
 from mission_tui.present import numbers
-from mission_tui.process_name import short_name
+from mission_tui.procfs import short_name
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
 from mission_tui.tui.screens.info_sheets import OutputScreen
