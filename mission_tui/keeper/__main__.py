@@ -17,8 +17,7 @@ from pathlib import Path
 from mission_tui.errors import EX_FAILED, EX_RESUMABLE, limit_met
 from mission_tui.fence import Fence, describe_overtaken
 from mission_tui.keeper import child, files
-from mission_tui.keeper.ladder import Ladder, block_signals
-from mission_tui.keeper.proc import OomWatch, become_subreaper
+from mission_tui.keeper.ladder import Ladder, OomWatch, become_subreaper, block_signals
 from mission_tui.plain_files import open_to_lock
 from mission_tui.procfs import call_process, read_stat, wait_channel
 

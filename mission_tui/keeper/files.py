@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mission_tui.keeper.proc import pidfd_inode
+from mission_tui.keeper.ladder import pidfd_inode
 from mission_tui.plain_files import open_folder, open_fresh, open_to_append, read_plain
 from mission_tui.procfs import Stat, boot_id
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.keeper.child import SEALED
 from mission_tui.keeper.files import exit_record, signal_in, write_with_retries
-from mission_tui.keeper.ladder import TICK_S, block_signals, next_signal
-from mission_tui.keeper.proc import become_subreaper, descendants, send
+from mission_tui.keeper.ladder import TICK_S, become_subreaper, block_signals, descendants, next_signal, send
 from mission_tui.plain_files import open_to_append, read_plain
 from mission_tui.procfs import Stat, call_process
 

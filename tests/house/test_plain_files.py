@@ -50,7 +50,7 @@ EXCEPTIONS = {
     "ipc/captured.py": KERNEL,
     "ipc/start.py": "the folder of sockets, which is this user's alone and checked to be",
     "keeper/child.py": "the lease, with the same flags, what stands on its standard input, and the kernel's files",
-    "keeper/proc.py": KERNEL,
+    "keeper/ladder.py": KERNEL,
 }
 
 

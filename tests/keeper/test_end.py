@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.keeper.files import Output, reserve_space, write_with_retries
-from mission_tui.keeper.ladder import TICK_S
-from mission_tui.keeper.proc import oom_kills
+from mission_tui.keeper.ladder import TICK_S, oom_kills
 from mission_tui.procfs import read_stat
 from tests.full_disk import fill, small_disk
 from tests.keeper.conftest import KeptRun, alive

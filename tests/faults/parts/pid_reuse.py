@@ -19,7 +19,7 @@ from mission_tui import procfs
 from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Clean
-from mission_tui.keeper import proc
+from mission_tui.keeper import ladder
 from mission_tui.procfs import boot_id
 from mission_tui.records.runs.attempt import ProcessIdentity
 from mission_tui.supervisor.ending.leftovers import Leftover, remove_leftover
@@ -107,7 +107,7 @@ def _functions(elsewhere: _Elsewhere, tell: Tell) -> Iterator[Violation]:
     seen, held = procfs.read_stat(ours.pid), open_process(ours.pid)
     assert seen is not None
     assert held is not None
-    recorded = ProcessIdentity(ours.pid, seen.start_time, proc.pidfd_inode(ours.pid))
+    recorded = ProcessIdentity(ours.pid, seen.start_time, ladder.pidfd_inode(ours.pid))
     leftover = Leftover(ours.pid, seen.start_time, "r", 1, "ours", "sleep", 1.0, None)
     ours.kill()
     ours.wait()
@@ -117,7 +117,7 @@ def _functions(elsewhere: _Elsewhere, tell: Tell) -> Iterator[Violation]:
         return
     now = procfs.read_stat(ours.pid)
     same_tick = now is not None and now.start_time == seen.start_time
-    if proc.send(seen, signal.SIGKILL):
+    if ladder.send(seen, signal.SIGKILL):
         yield "a keeper signalled an innocent process"
     if held.send(signal.SIGKILL) or held.send_to_group(signal.SIGKILL):
         yield "a held process was signalled as another one"

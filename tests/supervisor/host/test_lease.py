@@ -26,7 +26,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.ipc.replies import CleanReply
 from mission_tui.ipc.requests import Clean, Remove, Resume, Set, Shutdown
-from mission_tui.keeper.proc import pidfd_inode
+from mission_tui.keeper.ladder import pidfd_inode
 from mission_tui.paths import socket_dir
 from mission_tui.procfs import read_stat
 from mission_tui.records.files.append import AppendLog

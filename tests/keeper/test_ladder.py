@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.keeper.proc import LATELY_S, OomWatch, descendants, oom_kills, pidfd_inode, send
+from mission_tui.keeper.ladder import LATELY_S, OomWatch, descendants, oom_kills, pidfd_inode, send
 from mission_tui.procfs import Stat, boot_id, read_stat, wait_channel
 from tests.waiting import until
 
