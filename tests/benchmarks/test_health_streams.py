@@ -12,8 +12,8 @@ from benchmarks.health.cases import Case
 from benchmarks.health.foreign import UNHEARD, as_foreign
 from benchmarks.health.streams import FAULTS, KINDS, Kind, dressed, said, stream
 from mission_tui.fleet.health import HealthJudge
-from mission_tui.fleet.health.algorithms import OF_CRITICS, OTHERS
 from mission_tui.fleet.health.rules import RULES
+from mission_tui.fleet.health.settings import OF_CRITICS, OTHERS
 from mission_tui.fleet.specs.thresholds import Limits
 
 NAMES = {kind.name: kind for kind in KINDS}

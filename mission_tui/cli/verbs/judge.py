@@ -28,7 +28,9 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, number
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.algorithms import (
+from mission_tui.fleet.health.judge import unfit
+from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.health.settings import (
     OF_ANY,
     PPO,
     RETURNS_ALONE,
@@ -38,8 +40,6 @@ from mission_tui.fleet.health.algorithms import (
     is_of_no_known_algorithm,
     other_called,
 )
-from mission_tui.fleet.health.judge import unfit
-from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.health_file import HealthFile, profile_for, profile_of, with_file_above, with_files_below
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
@@ -440,7 +440,7 @@ class _Judged:
 
     def say_line(self) -> None:
         """Its line among several: the worst of it, its size, its algorithm, where it is, and which rules spoke."""
-        from mission_tui.fleet.health.algorithms import UNKNOWN
+        from mission_tui.fleet.health.settings import UNKNOWN
         from mission_tui.fleet.text import clean
         from mission_tui.present.numbers import count
 

@@ -36,14 +36,6 @@ from mission_tui.fleet.events.metrics import (
     UpdateDone,
 )
 from mission_tui.fleet.health.after_change import AfterChange, Changed, changed_by, changed_in
-from mission_tui.fleet.health.algorithms import (
-    OF_ANY,
-    TELLING,
-    Algorithm,
-    is_of_no_known_algorithm,
-    other_called,
-    recognize_algorithm,
-)
 from mission_tui.fleet.health.checkpoint_age import CheckpointAge
 from mission_tui.fleet.health.hang import Hang
 from mission_tui.fleet.health.not_finite import NotFinite
@@ -51,7 +43,16 @@ from mission_tui.fleet.health.phrases import for_strangers, in_own_table, withou
 from mission_tui.fleet.health.returns import Returns, trend_warm_up
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext, returns_of, row_of
 from mission_tui.fleet.health.rules import RULES
-from mission_tui.fleet.health.settings import Settings, settings_of
+from mission_tui.fleet.health.settings import (
+    OF_ANY,
+    TELLING,
+    Algorithm,
+    Settings,
+    is_of_no_known_algorithm,
+    other_called,
+    recognize_algorithm,
+    settings_of,
+)
 from mission_tui.fleet.health.usual_settings import LossParts, usual_first
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import with_words

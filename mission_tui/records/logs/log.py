@@ -19,7 +19,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import Settings
-from mission_tui.fleet.health.algorithms import TELLING, RecognizedAlgorithm, recognize_algorithm
+from mission_tui.fleet.health.settings import TELLING, RecognizedAlgorithm, recognize_algorithm
 from mission_tui.fleet.specs.spec import Schedule, Spec
 
 _DIGITS = 6

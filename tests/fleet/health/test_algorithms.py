@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, Settings
-from mission_tui.fleet.health.algorithms import OTHERS, RETURNS_ALONE, critic_loss, other_called, recognize_algorithm
 from mission_tui.fleet.health.judge import ROUNDS, unfit
 from mission_tui.fleet.health.rules import RULES
+from mission_tui.fleet.health.settings import OTHERS, RETURNS_ALONE, critic_loss, other_called, recognize_algorithm
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.records.logs.log import TrainingLog, recognize_in_rows
 from mission_tui.records.logs.read import read_log

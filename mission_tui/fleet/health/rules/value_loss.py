@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.health.algorithms import critic_loss
 from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_sentence, rounded
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.rules.drawdown import SHOCK_UPDATES, Shock, Steps, burst_fall
+from mission_tui.fleet.health.settings import critic_loss
 from mission_tui.fleet.windows import Numbers, Window
 
 TAG = "train/value_loss"
