@@ -1,8 +1,9 @@
 """The lines of `events.jsonl`: what happened to a run, as its supervisor saw it. The supervisor is the only writer.
 
 Every record carries `seq` (rises by one per line) and `t` (unix seconds). State is derived from these records and from
-`metrics.jsonl`; nothing else is remembered. `asker` says who asked: the client and its terminal, in words; empty
-where nobody did, or it is not known.
+`metrics.jsonl`; nothing else is remembered. `asker` says who asked: the client and its terminal, in words; empty where
+nobody did, or it is not known. Some lines, of either file, are declared breaks: they make the rows after them
+incomparable with those before.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from msgspec import Meta, Struct
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.marginal_gain import MarginalGain
+from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord
 from mission_tui.fleet.events.outcome import After, Outcome
 from mission_tui.fleet.events.processes import Peak, Placement
 from mission_tui.fleet.events.provenance import Origin
@@ -437,3 +439,38 @@ def final_end(events: Iterable[FleetEvent]) -> AttemptEnded | None:
             case AttemptStarting() | Asked(verb="resume", attempt=0):
                 over = None
     return over
+
+
+Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
+"""Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
+was set forward, which leaves a gap between two times that no process has lived through.
+"""
+
+
+def declared_breaks(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
+    """The breaks that `fact` declares, each as of its time; mostly none.
+
+    A clock that was set forward is time that never was: it began when the clock would have shown less.
+    """
+    if isinstance(fact, ClockStepped):
+        return ((fact.t - fact.by_s, "step"), (fact.t, "stepped")) if fact.by_s > 0.0 else ()
+    cause = _break_of(fact)
+    return () if cause is None else ((fact.t, cause),)
+
+
+def _break_of(fact: FleetEvent | MetricRecord) -> Break | None:
+    match fact:
+        case RunPaused():
+            return "pause"
+        case RunResumed():
+            return "unpause"
+        case RunFrozen():
+            return "freeze"
+        case RunThawed():
+            return "thaw"
+        case CoRunningChanged():
+            return "company"
+        case EvaluationDone():
+            return "evaluation"
+        case _:
+            return None

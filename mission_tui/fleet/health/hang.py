@@ -12,8 +12,8 @@ from bisect import insort
 from collections.abc import Mapping
 from operator import itemgetter
 
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health.phrases import rounded
 from mission_tui.fleet.health.rule import Explanation, Row, Rule, RuleContext

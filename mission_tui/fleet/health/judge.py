@@ -23,8 +23,8 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding, Severity
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import (
     CheckpointSaved,
     DutyFailed,

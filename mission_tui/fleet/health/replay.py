@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 
 from mission_tui.fleet.events import journal
-from mission_tui.fleet.events.breaks import Break, declared_breaks
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Break, declared_breaks
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import gpu_idle, out_of_memory, thread_contention
 from mission_tui.fleet.health.hang import Hang

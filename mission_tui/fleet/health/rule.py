@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast, overload
 
 from msgspec import Struct, field, structs
 
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity, Undo
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import Metric, UpdateDone, spoken
 from mission_tui.fleet.health.returns import Returns
 from mission_tui.fleet.health.settings import Settings

@@ -10,7 +10,6 @@ from itertools import islice, pairwise
 from msgspec import Struct, field, structs
 
 from mission_tui.fleet.events import journal
-from mission_tui.fleet.events.breaks import Break, declared_breaks
 from mission_tui.fleet.events.findings import (
     AFTER_CHANGE,
     GRAVITY,
@@ -24,6 +23,7 @@ from mission_tui.fleet.events.findings import (
     stories,
     symptoms_of,
 )
+from mission_tui.fleet.events.journal import Break, declared_breaks
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.outcome import After, Failed, Outcome, RunState, Stopped, outcome_word
 from mission_tui.fleet.events.processes import Peak, Placement, RunFlag

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change

@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.health.settings import Settings, settings_of

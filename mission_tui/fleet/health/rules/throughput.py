@@ -19,8 +19,8 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from mission_tui.fleet.events.breaks import Break
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.health import rollout_parts
 from mission_tui.fleet.health.phrases import rounded
