@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity import headroom
+from mission_tui.fleet.capacity import admission
 from mission_tui.fleet.capacity.admission import assess_combined, others_words, own_words, size_of
 from mission_tui.fleet.capacity.cost import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
 from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
@@ -162,7 +162,7 @@ def _vram(state: MachineState, pid: int) -> int | None:
 
 
 def _gpu(state: MachineState, spec: Spec, visible: str | None) -> str | None:
-    return headroom.gpu_for(spec.run.device, visible, [gpu.uuid for gpu in state.gpu.gpus])
+    return admission.gpu_for(spec.run.device, visible, [gpu.uuid for gpu in state.gpu.gpus])
 
 
 def _memory_of_others(state: MachineState, machine: Machine, needed: int) -> Iterator[str]:
@@ -218,8 +218,8 @@ def _claims_of_others(core: Core) -> list[tuple[str, list[Claim]]]:
 
 
 def _with_names(
-    core: Core, gpu: headroom.Gpu, here: Sequence[tuple[LiveRun, Claim]], reserved: Sequence[Claim]
-) -> headroom.Gpu:
+    core: Core, gpu: admission.Gpu, here: Sequence[tuple[LiveRun, Claim]], reserved: Sequence[Claim]
+) -> admission.Gpu:
     """`gpu` with whose runs are on it: ours `here`, how many of `reserved` at other roots, and other users'."""
     names = [core.name_of(run.id) for run, claim in here if _uses(claim, gpu)]
     others = [(user, [it for it in claims if _uses(it, gpu)]) for user, claims in _claims_of_others(core)]
@@ -231,11 +231,11 @@ def _with_names(
     )
 
 
-def _uses(claim: Claim, gpu: headroom.Gpu) -> bool:
+def _uses(claim: Claim, gpu: admission.Gpu) -> bool:
     return claim.gpu == gpu.uuid and claim.vram_bytes > 0
 
 
-def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
+def headroom_now(core: Core, caps: admission.MachineLimits) -> admission.Headroom:
     """What is left beside the live runs of every runs root of this user, of whose claims the ledger tells. Root's are
     promised their memory too, and count towards no limit of this user.
     """
@@ -247,7 +247,7 @@ def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
     strangers = core.machine.reserved(trusted=False)
     machine = core.machine.host.machine(False, None)
     free = None if machine.ram_free is None else machine.ram_free - outstanding_ram(promised)
-    return headroom.Headroom(
+    return admission.Headroom(
         cores=core.machine.host.cores,
         gpus=tuple(_with_names(core, _gpu_headroom(gpu, promised), here, reserved) for gpu in core.machine.gpu.gpus),
         ram_free=None if free is None else free - int(SPARE_SHARE * (machine.ram_total or 0)),
@@ -264,30 +264,30 @@ def headroom_now(core: Core, caps: headroom.MachineLimits) -> headroom.Headroom:
 
 def queued_run(
     core: Core, id_: str, name: str, spec: Spec, visible: str | None, since_t: float, held: str = ""
-) -> headroom.QueuedRun:
+) -> admission.QueuedRun:
     """A run of `spec` that would begin; `visible` is the `CUDA_VISIBLE_DEVICES` that it would have."""
     if not _is_here(core, spec):
-        return headroom.QueuedRun(id=id_, name=name, claim=Claim(), since_t=since_t, held=held, elsewhere=True)
+        return admission.QueuedRun(id=id_, name=name, claim=Claim(), since_t=since_t, held=held, elsewhere=True)
     uuids = [gpu.uuid for gpu in core.machine.gpu.gpus]
     wants = spec.run.command is None and spec.run.device != "cpu"
-    open_ = headroom.choices(spec.run.device, visible, uuids) if wants else ()
+    open_ = admission.choices(spec.run.device, visible, uuids) if wants else ()
     if wants and not uuids and core.machine.gpu.present():
         held = held or "waits for the first word about the GPUs"
     claim = claim_for(spec, core.machine.host.cores, open_[0] if open_ else None, core.machine.peaks.of(spec))
-    return headroom.QueuedRun(
+    return admission.QueuedRun(
         id=id_, name=name, claim=claim, gpus=open_, limits=spec.keep.limits, since_t=since_t, held=held
     )
 
 
-def _gpu_headroom(gpu: GpuMeters, claims: Sequence[Claim]) -> headroom.Gpu:
+def _gpu_headroom(gpu: GpuMeters, claims: Sequence[Claim]) -> admission.Gpu:
     here = [claim for claim in claims if claim.gpu == gpu.uuid and claim.vram_bytes]
     free = None
     if gpu.memory_total is not None and gpu.memory_used is not None:
         free = gpu.memory_total - gpu.memory_used - outstanding_vram(here, gpu.uuid)
     coming = sum(claim.vram_held_bytes < claim.vram_bytes for claim in here)
-    seen = gpu.util.mean / 100.0 if gpu.util.mean is not None else headroom.DUTY * (len(here) - coming)
+    seen = gpu.util.mean / 100.0 if gpu.util.mean is not None else admission.DUTY * (len(here) - coming)
     taken = sum(claim.vram_bytes for claim in here)
-    return headroom.Gpu(gpu.uuid, gpu.memory_total, free, len(here), seen + headroom.DUTY * coming, taken)
+    return admission.Gpu(gpu.uuid, gpu.memory_total, free, len(here), seen + admission.DUTY * coming, taken)
 
 
 ORDER, AS_LISTED = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
@@ -300,14 +300,14 @@ def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[Launch
     if run.spec is None or run.spec.run.command is not None or len(uuids) < 2 or order.gpu or not run.launcher.can.here:
         return order, None
     device, visible = run.spec.run.device, order.env.get(VISIBLE)
-    open_ = headroom.choices(device, visible, uuids)
+    open_ = admission.choices(device, visible, uuids)
     if len(open_) < 2:
         if ":" in device and visible is None and ORDER not in order.env:
             # CUDA counts the fastest first; whoever wrote a number has read it where GPUs are listed by their slots.
             order = structs.replace(order, env=order.env | {ORDER: AS_LISTED})
             core.seals.write_order(run.dir, order)
         return order, None
-    gpus = [gpu for gpu in headroom_now(core, headroom.MachineLimits()).gpus if gpu.uuid in open_]
+    gpus = [gpu for gpu in headroom_now(core, admission.MachineLimits()).gpus if gpu.uuid in open_]
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     gpu = by_uuid.get(chosen_by_queue) or _best(run, core.machine, gpus)
     order = structs.replace(order, env=order.env | {VISIBLE: gpu.uuid}, gpu=gpu.uuid, visible=visible)
@@ -315,16 +315,16 @@ def with_placement(core: Core, run: LiveRun, order: LaunchOrder) -> tuple[Launch
     return order, Placement(gpu.uuid, uuids.index(gpu.uuid), _why(gpu, len(gpus)))
 
 
-def _best(run: LiveRun, state: MachineState, gpus: list[headroom.Gpu]) -> headroom.Gpu:
+def _best(run: LiveRun, state: MachineState, gpus: list[admission.Gpu]) -> admission.Gpu:
     """For what somebody resumes, which does not wait: where there is room, or else most of it."""
     assert run.spec is not None
     need = claim_for(run.spec, state.host.cores, gpus[0].uuid, state.peaks.of(run.spec)).vram_bytes
-    best = headroom.choose(gpus, need) or headroom.scarce(gpus)
+    best = admission.choose(gpus, need) or admission.scarce(gpus)
     assert best is not None
     return best
 
 
-def _why(gpu: headroom.Gpu, count: int) -> str:
+def _why(gpu: admission.Gpu, count: int) -> str:
     free = "" if gpu.free is None else f", {size_of(max(0, gpu.free))} free and not reserved for other runs"
     runs = f"{gpu.runs} run{'' if gpu.runs == 1 else 's'} on it"
     return f"of {count} GPUs the calmest with room: {round(100 * gpu.busy)} % busy, {runs}{free}"

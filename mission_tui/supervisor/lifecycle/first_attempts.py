@@ -20,8 +20,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError, PresetError, UsageError
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits
-from mission_tui.fleet.capacity.headroom import QueuedRun
+from mission_tui.fleet.capacity.admission import Admit, QueuedRun, Wait, decide_queue, never_fits
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms

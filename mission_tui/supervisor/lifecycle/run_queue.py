@@ -23,8 +23,16 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, listed, never_fits
-from mission_tui.fleet.capacity.headroom import Headroom, MachineLimits, QueuedRun
+from mission_tui.fleet.capacity.admission import (
+    Admit,
+    Headroom,
+    MachineLimits,
+    QueuedRun,
+    Wait,
+    decide_queue,
+    listed,
+    never_fits,
+)
 from mission_tui.fleet.compare.differing import changed_settings
 from mission_tui.fleet.events.journal import ENDING, PriorityAsked, SettingsAsked
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain

@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from msgspec.structs import replace as replaced
 
-from mission_tui.fleet.capacity.admission import Admit, Wait, decide_queue, never_fits, size_of
+from mission_tui.fleet.capacity.admission import (
+    PRIORITY_S,
+    Admit,
+    Gpu,
+    Headroom,
+    MachineLimits,
+    QueuedRun,
+    Wait,
+    decide_queue,
+    never_fits,
+    size_of,
+)
 from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.fleet.capacity.headroom import PRIORITY_S, Gpu, Headroom, MachineLimits, QueuedRun
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.capacity.headroom import DUTY, Gpu, choices, choose, gpu_for, promised, scarce
+from mission_tui.fleet.capacity.admission import DUTY, Gpu, choices, choose, gpu_for, promised, scarce
 
 GPUS = ("GPU-a1", "GPU-b2")
 GIB = 1 << 30
