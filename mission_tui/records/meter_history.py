@@ -21,8 +21,7 @@ from mission_tui.fleet.strips.phases import SpanHistory
 from mission_tui.fleet.strips.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
 from mission_tui.plain_files import make_folder, names_in, open_to_append
 from mission_tui.records.files.atomic import storing, write_all
-from mission_tui.records.files.lines import encode_line
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.jsonl import encode_line, read_all
 
 MOST_BYTES = 200_000_000
 """All files together; the oldest go first where a machine with very many GPUs and runs would take more."""

@@ -31,7 +31,7 @@ from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, open_folder, open_to_lock
 from mission_tui.records.files.atomic import StorageError, read_json, storing, write_atomic_group, write_json
 from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.jsonl import read_all
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec

@@ -34,7 +34,7 @@ from mission_tui.ipc.telemetry import Telemetry, TrainerSide
 from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerHello
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.files.atomic import write_all
-from mission_tui.records.files.tail import Tail
+from mission_tui.records.files.jsonl import Tail
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 from mission_tui.records.runs.spec_file import attempt_spec_file, read_sealed_spec, read_terms
 from mission_tui.trainer.record import CheckpointReason

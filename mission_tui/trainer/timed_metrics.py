@@ -20,7 +20,7 @@ from mission_tui.fleet.bench.repeat import Load, Repeat, Side, timing_of, work_o
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.jsonl import read_all
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 

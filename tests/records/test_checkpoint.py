@@ -16,8 +16,8 @@ from msgspec import structs
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.metrics import Episodes, TrainingStarted, UpdateDone
-from mission_tui.records.files.append import AppendLog
 from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.files.jsonl import AppendLog
 from mission_tui.records.runs import checkpoint as checkpoint_module
 from mission_tui.records.runs.checkpoint import (
     Manifest,

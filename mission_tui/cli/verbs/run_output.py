@@ -172,7 +172,7 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
 def _records(run_dir: Path, say: Callable[[str], None] = print_error) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
     from mission_tui.fleet.events.metrics import MetricRecord, counted_records
-    from mission_tui.records.files.tail import read_all
+    from mission_tui.records.files.jsonl import read_all
     from mission_tui.records.runs.layout import RunDir
 
     path = RunDir(run_dir).metrics

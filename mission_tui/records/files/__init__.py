@@ -1,1 +1,1 @@
-"""How bytes are kept: lines with a CRC, appended and read as they grow, and whole files that are old or new."""
+"""How bytes are kept: records line by line, whole files that are old or new, and what a person wrote."""

@@ -27,8 +27,7 @@ from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.specs.spec import SPREAD_BYTES
 from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
 from mission_tui.records.files.atomic import exchange, storing, sync_folder, write_all, write_atomic
-from mission_tui.records.files.lines import LINE_BYTES, decode_line, encode_line
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.jsonl import LINE_BYTES, decode_line, encode_line, read_all
 from mission_tui.records.runs.layout import RunDir
 
 MANIFEST = "manifest.json"

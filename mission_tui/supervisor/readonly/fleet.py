@@ -27,7 +27,7 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.views.snapshot import SupervisorInfo
 from mission_tui.plain_files import open_plain
 from mission_tui.procfs import boot_id, read_stat
-from mission_tui.records.files.tail import Tail
+from mission_tui.records.files.jsonl import Tail
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_handle, read_identity
 from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals

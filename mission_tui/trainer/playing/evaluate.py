@@ -28,7 +28,7 @@ from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
 from mission_tui.records.files.atomic import write_atomic_group
 from mission_tui.records.files.given_files import LARGEST_BYTES
-from mission_tui.records.files.lines import LINE_BYTES
+from mission_tui.records.files.jsonl import LINE_BYTES
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir

@@ -10,7 +10,7 @@ import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent, KeeperLost
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.tail import read_all
+from mission_tui.records.files.jsonl import read_all
 from mission_tui.supervisor.runs.journal import FleetJournal, RunJournal
 
 
