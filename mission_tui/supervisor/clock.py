@@ -23,8 +23,7 @@ from mission_tui.supervisor.ending.freezing import watch_stops
 from mission_tui.supervisor.ending.ladder import check_unkillable
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
-from mission_tui.supervisor.lifecycle.adoption import Unloading
-from mission_tui.supervisor.lifecycle.arrivals import Arrivals
+from mission_tui.supervisor.lifecycle.adoption import Arrivals, Unloading
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.restarts import Restarts
