@@ -17,7 +17,7 @@ from mission_tui.records.files.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.engine import EngineLauncher
 from mission_tui.supervisor.launchers.slurm import SlurmKnown, SlurmLauncher
-from mission_tui.supervisor.lifecycle import due_restarts
+from mission_tui.supervisor.lifecycle import outcome
 from mission_tui.supervisor.runs import core
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.telemetry_handler import MailboxLink
@@ -124,7 +124,7 @@ def set_for_nobody_else(_: Engines) -> AbstractContextManager[object]:
 
 def interrupted_is_over(_: Engines) -> AbstractContextManager[object]:
     """What an engine ended is left at that."""
-    return mock.patch.object(due_restarts, "goes_on_elsewhere", return_value=False)
+    return mock.patch.object(outcome, "goes_on_elsewhere", return_value=False)
 
 
 def an_old_list_is_believed(_: Engines) -> AbstractContextManager[object]:

@@ -21,7 +21,7 @@ from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, new
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
-from mission_tui.supervisor.lifecycle.due_restarts import due_restarts
+from mission_tui.supervisor.lifecycle.outcome import due_restarts
 from mission_tui.supervisor.lifecycle.run_queue import why_it_waits
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs

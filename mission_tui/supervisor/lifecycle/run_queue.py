@@ -52,8 +52,7 @@ from mission_tui.records.runs.spec_file import spec_document
 from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, needs_no_preflight, preflight
 from mission_tui.supervisor.launchers.order import trainer_environ
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, headroom_now, queued_run
-from mission_tui.supervisor.lifecycle.due_restarts import due_restarts
-from mission_tui.supervisor.lifecycle.outcome import abandon
+from mission_tui.supervisor.lifecycle.outcome import abandon, due_restarts
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs

@@ -29,7 +29,7 @@ from mission_tui.ipc.requests import Act, Label, Mark, Note, Rename, Shutdown
 from mission_tui.supervisor.ending.freezing import freeze_run
 from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
 from mission_tui.supervisor.lifecycle.attempts import ask_checkpoints
-from mission_tui.supervisor.lifecycle.due_restarts import call_off_restarts, waiting_for_restart
+from mission_tui.supervisor.lifecycle.outcome import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import ON_REQUEST, Core
 from mission_tui.supervisor.runs.live_run import LiveRun

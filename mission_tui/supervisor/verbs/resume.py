@@ -37,7 +37,7 @@ from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.attempts import LONGEST_WAIT_S, ask_checkpoints, first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
-from mission_tui.supervisor.lifecycle.due_restarts import resume_in_turn
+from mission_tui.supervisor.lifecycle.outcome import resume_in_turn
 from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.lifecycle.run_queue import group_shortage
 from mission_tui.supervisor.runs import resolve_run
