@@ -33,15 +33,35 @@ STOPPED = "stopped"
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
-    """The absolute runs root: `--runs-dir`, `MISSION_TUI_RUNS`, `./runs` beside presets or runs, else XDG state.
+    """The absolute runs root: `--runs-dir`, `MISSION_TUI_RUNS`, `./runs` beside presets or with runs, else XDG state.
 
-    Raises `UsageError` for a path that can lead nowhere. One that is not there yet is taken.
+    A `./runs` of nothing but other programs' files is passed over. Raises `UsageError` for a path that can lead
+    nowhere. One that is not there yet is taken.
     """
     if chosen := explicit or environ.get("MISSION_TUI_RUNS"):
         return _leading_somewhere(cwd, chosen)
-    if (cwd / "presets").is_dir() or (cwd / "runs").is_dir():
+    if ((cwd / "presets").is_dir() or (cwd / "runs").is_dir()) and not _is_of_others(cwd / "runs"):
         return _leading_somewhere(cwd, "runs")
     return _state_dir(environ) / "runs"
+
+
+def _is_of_others(folder: Path) -> bool:
+    """Whether something lies in `folder`, and nothing that mission-tui puts into a runs root.
+
+    TensorBoard's writer puts its logs into `./runs`, and CleanRL's scripts do.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return False
+    lies = any(not name.startswith(".") and name != "lost+found" for name in names)
+    return lies and not any(map(_is_of_runs_root, names))
+
+
+def _is_of_runs_root(name: str) -> bool:
+    """Whether it is the supervisor's folder or that of a run (20261121-104207-NAME-0f3a); `re` is not loaded for it."""
+    return name in (".supervisor", ".trash") or (name[:8].isdigit() and name[8:9] == "-" and name[9:15].isdigit())
 
 
 def _leading_somewhere(cwd: Path, chosen: str) -> Path:

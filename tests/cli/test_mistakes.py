@@ -10,6 +10,7 @@ import click
 import pytest
 
 from mission_tui.cli.options import set_option
+from mission_tui.paths import runs_root
 from tests.missing import search_path_without
 from tests.shell import Shell
 
@@ -179,6 +180,21 @@ def test_the_environment_names_the_runs_root(shell: Shell, tmp_path: Path) -> No
     assert shell.json("--runs-dir", "given", "paths")["runs_root"] == str(tmp_path / "given")
     del shell.environ["MISSION_TUI_RUNS"]
     assert shell.json("paths")["runs_root"] == str(shell.root)
+
+
+def test_logs_of_other_programs_make_no_runs_root(tmp_path: Path) -> None:
+    """TensorBoard's writer puts its logs into `./runs`; one with a run of ours in it, or with nothing, is the root."""
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    elsewhere, here = tmp_path / "state" / "mission-tui" / "runs", tmp_path / "runs"
+    assert runs_root(None, tmp_path, environ) == elsewhere
+    here.mkdir()
+    (here / "lost+found").mkdir()
+    assert runs_root(None, tmp_path, environ) == here
+    (here / "CartPole-v1__ppo__1__1795902366").mkdir()
+    assert runs_root(None, tmp_path, environ) == elsewhere
+    assert runs_root("runs", tmp_path, environ) == here
+    (here / "20261121-104207-cartpole-0f3a").mkdir()
+    assert runs_root(None, tmp_path, environ) == here
 
 
 def test_a_setting_in_another_alphabet_is_taken_in_a_locale_without_utf8() -> None:
