@@ -58,7 +58,7 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "supervisor": (*_SUPERVISOR, "mission_tui/fleet/health"),
     "sampling": ("mission_tui/supervisor/gpu", "mission_tui/supervisor/watching"),
     "cpu_shares": ("mission_tui/supervisor/watching", "mission_tui/supervisor/host"),
-    "joining": ("mission_tui/fleet/marginal_gain",),
+    "joining": ("mission_tui/fleet/marginal_gain.py",),
     "judging": ("mission_tui/fleet/health",),
     "scaling": _SUPERVISOR,
     "clusters": (*_SUPERVISOR, "mission_tui/fleet/store.py", "mission_tui/tui"),
@@ -66,9 +66,9 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "fleet.beast": _TRAINER,
     "fleet.overhead": ("mission_tui/trainer", "mission_tui/keeper"),
     "reporting": ("mission_tui/hook.py", "mission_tui/report.py"),
-    "verdicts": ("mission_tui/fleet/bench",),
+    "verdicts": ("mission_tui/fleet/timed_runs.py",),
     "learning": _TRAINER,
-    "modes": (*_TRAINER, "mission_tui/fleet/bench"),
+    "modes": (*_TRAINER, "mission_tui/fleet/timed_runs.py"),
 }
 """What each benchmark of a speed measures: when that has changed, its sheet is older than the code it speaks of."""
 BEGUN_S = time.monotonic()

@@ -27,7 +27,7 @@ from benchmarks.gpu.meters import Probe, probing
 from benchmarks.gpu.right import one_by_one
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import Spec

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
 
     Again = Callable[[tuple[Place, Mapping[str, dict[str, Any]]]], Spec]
-    from mission_tui.fleet.search.plan import Pruning, SearchPlan
     from mission_tui.fleet.specs.spec import Spec
+    from mission_tui.search.plan import Pruning, SearchPlan
 
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
@@ -254,8 +254,8 @@ def search_plan(
 ) -> SearchPlan:
     """The whole plan, checked. Raises `UsageError` and `PresetError`."""
     from mission_tui.fleet.capacity.machine import busy_cores
-    from mission_tui.fleet.search.plan import SearchPlan, setting_of
     from mission_tui.fleet.specs.spec import LAUNCHERS
+    from mission_tui.search.plan import SearchPlan, setting_of
 
     metric = _checked_metric(base, metric)
     trials, at_once, seeds, confirm = numbers
@@ -327,9 +327,9 @@ def typed_search(words: Sequence[str], base_of: Callable[[tuple[str, ...]], Spec
     if not any(key.startswith(_TABLE) or ".." in text for key, text in pairs):
         return None
     from mission_tui.fleet.launch_plan import repeat_seed
-    from mission_tui.fleet.search.plan import MODULE, driver_item, group_name
     from mission_tui.fleet.specs.assignment import alternatives
     from mission_tui.run_module import module_words
+    from mission_tui.search.plan import MODULE, driver_item, group_name
     from mission_tui.search.study import check_installed
 
     check_installed()

@@ -10,7 +10,7 @@ from mission_tui.fleet.capacity.cost import Cost
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.provenance import Provenance, SettingChange
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.search.result import SearchResult
+from mission_tui.fleet.search import SearchResult
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.strips.strip import Strip
@@ -355,7 +355,7 @@ class Checked(Reply, frozen=True, kw_only=True, tag="checked"):
 
 
 class Benched(Reply, frozen=True, kw_only=True, tag="benched"):
-    """A `fleet.bench.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside.
+    """A `timed_runs.Side` in builtin values for each preset, as `ComparisonReply` has them. `others` lived beside.
 
     Of a sweep, `dropped` are the places of items that could not be measured, with the reasons; `host` tells its machine
     from another.

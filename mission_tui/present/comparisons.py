@@ -15,7 +15,7 @@ from mission_tui.present.numbers import DASH
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Comparison, Contrast, Ranked, Result
     from mission_tui.fleet.events.findings import Severity
-    from mission_tui.fleet.search.result import Confirmation, SearchResult, SearchTrial
+    from mission_tui.fleet.search import Confirmation, SearchResult, SearchTrial
 
 Say = Callable[[float | None], str]
 

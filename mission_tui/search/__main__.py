@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mission_tui import report
 from mission_tui.errors import EX_USAGE, MissionError
-from mission_tui.fleet.search.plan import plan_of
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.search.driver import Driver, StopAskedError, say
+from mission_tui.search.plan import plan_of
 from mission_tui.search.study import check_installed
 
 _MARKERS = ("RUN", "RUN_DIR", "ATTEMPT", "NONCE", "TELEMETRY", "MAILBOX", "SEED")

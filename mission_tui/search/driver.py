@@ -21,8 +21,7 @@ from mission_tui.errors import MissionError, NoSupervisorError, PresetError, Usa
 from mission_tui.fleet.compare import Trace, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.search.plan import Parameter, SearchPlan, items_of, trial_words
-from mission_tui.fleet.search.result import Confirmation, SearchResult, best_of, confirmed
+from mission_tui.fleet.search import Confirmation, SearchResult, best_of, confirmed
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem, is_driver
 from mission_tui.fleet.views.snapshot import RunView
@@ -36,6 +35,7 @@ from mission_tui.present.comparisons import confirmation_words, progress_words
 from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.jsonl import Tail
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.search.plan import Parameter, SearchPlan, items_of, trial_words
 from mission_tui.search.study import RUNGS, Study
 
 _AGAIN_S = 2.0

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mission_tui.errors import DamagedError, UsageError, install_words
-from mission_tui.fleet.search.plan import Parameter, Pruning, SearchPlan, Value, default_point
-from mission_tui.fleet.search.result import SearchTrial, TrialState
+from mission_tui.fleet.search import SearchTrial, TrialState
 from mission_tui.plain_files import open_to_lock
 from mission_tui.records.files.atomic import storing
+from mission_tui.search.plan import Parameter, Pruning, SearchPlan, Value, default_point
 
 if TYPE_CHECKING:
     import optuna

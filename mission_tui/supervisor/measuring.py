@@ -18,10 +18,10 @@ import psutil
 from msgspec import Struct, structs
 
 from mission_tui.errors import EX_CONFIG, DamagedError, MissionError
-from mission_tui.fleet.bench.repeat import Load, Timing, timing_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import LaunchItem
+from mission_tui.fleet.timed_runs import Load, Timing, timing_of
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.files.given_files import read_toml

@@ -10,7 +10,7 @@ from benchmarks.fleet.shapes import spec_of
 from benchmarks.modes import TASKS, page, row_of
 from benchmarks.verdicts import benched
 from benchmarks.verdicts import row_of as row_of_verdicts
-from mission_tui.fleet.bench.repeat import incomparable, work_of
+from mission_tui.fleet.timed_runs import incomparable, work_of
 
 
 def document(verdict: str | None, ratio: float) -> dict[str, Any]:

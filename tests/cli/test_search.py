@@ -9,10 +9,10 @@ import pytest
 
 from mission_tui.cli.plan import search_plan, typed_search
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.search.plan import plan_of
-from mission_tui.fleet.search.result import driver_launch
+from mission_tui.fleet.search import driver_launch
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
+from mission_tui.search.plan import plan_of
 from tests.cli.test_json_documents import check
 from tests.missing import search_path_without
 from tests.shell import Shell

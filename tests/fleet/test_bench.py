@@ -10,10 +10,19 @@ from itertools import accumulate
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.bench.ratio import is_enough, noise_of, order_of, pace_of, ratio_of, undisturbed_rounds
-from mission_tui.fleet.bench.repeat import incomparable, timing_of, work_of
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
+from mission_tui.fleet.timed_runs import (
+    incomparable,
+    is_enough,
+    noise_of,
+    order_of,
+    pace_of,
+    ratio_of,
+    timing_of,
+    undisturbed_rounds,
+    work_of,
+)
 
 
 def rates(draws: random.Random, level: float, noise: float, repeats: int) -> list[float]:

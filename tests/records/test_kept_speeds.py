@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records import tuning_files
 from mission_tui.records.files.atomic import StorageError

@@ -10,11 +10,11 @@ from msgspec import structs
 
 from mission_tui.fleet.compare import Trace
 from mission_tui.fleet.events.outcome import RunState
-from mission_tui.fleet.search.plan import SearchPlan
-from mission_tui.fleet.search.result import Confirmation, best_of
+from mission_tui.fleet.search import Confirmation, best_of
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.search.driver import Driver, StopAskedError, _at_rungs, _was_interrupted
+from mission_tui.search.plan import SearchPlan
 from tests.search.test_study import BASE, WORDS
 
 VIEW = RunView(id="r", name="r", preset="cart", run_dir="/r", state="ended", created_t=0.0)

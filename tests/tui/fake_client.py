@@ -12,7 +12,7 @@ from mission_tui.errors import MissionError, NoSupervisorError
 from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.search.result import Confirmation, SearchResult, SearchTrial
+from mission_tui.fleet.search import Confirmation, SearchResult, SearchTrial
 from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec, is_driver
 from mission_tui.fleet.views.played_frame import ActionHead, PixelPicture, PlayedFrame, PlayOrder

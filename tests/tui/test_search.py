@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.specs.spec import DRIVER, EnvSpec, Spec
+from mission_tui.search.plan import SearchPlan, driver_item
 from mission_tui.tui.state.launch_draft import meaning, plan
 from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fleets import ENDED, LIVE, a_fleet

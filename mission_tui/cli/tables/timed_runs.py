@@ -19,13 +19,12 @@ import msgspec
 
 from mission_tui.cli.terminal_output import Styled, Table, write
 from mission_tui.errors import UsageError, install_words
-from mission_tui.fleet.bench.ratio import pace_of
+from mission_tui.fleet.timed_runs import pace_of
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, size
 from mission_tui.records.files.atomic import write_atomic_group
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.bench.ratio import Ratio
-    from mission_tui.fleet.bench.repeat import Repeat, Side
+    from mission_tui.fleet.timed_runs import Ratio, Repeat, Side
     from mission_tui.fleet.tuning.sweep import SweepResult, SweepRow
     from mission_tui.fleet.tuning.tune_state import Row, TuneResult
     from mission_tui.ipc.replies import Benched, Progress, Tuned
@@ -48,8 +47,7 @@ class BenchResult:
 
 def bench_result(benched: Benched, recorded: Side | None) -> BenchResult:
     """The measurement with its verdict, against the second side or an earlier one."""
-    from mission_tui.fleet.bench.ratio import noise_of, ratio_of
-    from mission_tui.fleet.bench.repeat import Side, incomparable
+    from mission_tui.fleet.timed_runs import Side, incomparable, noise_of, ratio_of
 
     sides = tuple(msgspec.convert(facts, Side) for facts in benched.sides)
     if recorded is not None:
@@ -115,7 +113,7 @@ def bench_facts(found: BenchResult) -> dict[str, Any]:
 
 
 def _side_facts(side: Side) -> dict[str, Any]:
-    from mission_tui.fleet.bench.ratio import pace_of
+    from mission_tui.fleet.timed_runs import pace_of
 
     facts: dict[str, Any] = msgspec.to_builtins(side)
     return {**facts, "steps_per_s": msgspec.to_builtins(pace_of(side.rates))}
@@ -197,7 +195,7 @@ def _sweep_cells(row: SweepRow) -> Iterator[str]:
 
 def write_bench(found: BenchResult) -> None:
     """Print the repeats, each side in a line, the verdict, and what to mind."""
-    from mission_tui.fleet.bench.ratio import pace_of
+    from mission_tui.fleet.timed_runs import pace_of
 
     heads = ("", "steps/s", "at the end", "updates", "late", "rollout", "update", "other", "CPU", "elsewhere", "memory")
     table = Table((*heads, "best return"), numbers=frozenset((*heads[1:], "best return")))

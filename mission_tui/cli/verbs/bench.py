@@ -24,8 +24,8 @@ from mission_tui.errors import EX_FAILED, MissionError, UsageError
 from mission_tui.fleet.specs.quantity import parse_span_s
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.bench.repeat import Side
     from mission_tui.fleet.specs.spec import LaunchItem
+    from mission_tui.fleet.timed_runs import Side
     from mission_tui.ipc.replies import Benched
 
 METRICS = "benchmark_metrics.json"
@@ -191,7 +191,7 @@ def _sweep(
     """Time every combination of the `--sweep` words, the first of `words`; the others are those of `--set`."""
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.timed_runs import left_out, sweep_bars, sweep_facts, write_picture, write_sweep
-    from mission_tui.fleet.bench.repeat import Side
+    from mission_tui.fleet.timed_runs import Side
     from mission_tui.fleet.tuning.candidates import label_of
     from mission_tui.fleet.tuning.sweep import plan_sweep, sweep_result
     from mission_tui.present.numbers import duration
@@ -262,7 +262,7 @@ def _timed(
 
 def _recorded(word: str) -> Side:
     """The preset of an earlier measurement. Raises `UsageError` for a file that holds none."""
-    from mission_tui.fleet.bench.repeat import Side
+    from mission_tui.fleet.timed_runs import Side
 
     try:
         sides = msgspec.convert(msgspec.json.decode(Path(word).read_bytes())["sides"], tuple[Side, ...])

@@ -17,10 +17,10 @@ from mission_tui.errors import EX_FAILED, UsageError, nearest
 from mission_tui.fleet.events.outcome import OVER
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.search.plan import Pruning, SearchPlan
-    from mission_tui.fleet.search.result import SearchResult
+    from mission_tui.fleet.search import SearchResult
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.fleet.views.snapshot import RunView
+    from mission_tui.search.plan import Pruning, SearchPlan
 
 
 _SEED_LIMIT = 2**32 - 1
@@ -217,9 +217,9 @@ def _params(params: tuple[str, ...], words: tuple[str, ...] | None, base: Spec) 
 def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:
     """The driver, launched."""
     from mission_tui.fleet.launch_plan import check_name
-    from mission_tui.fleet.search.plan import MODULE, driver_item, group_name
     from mission_tui.ipc.requests import Launch
     from mission_tui.run_module import module_words
+    from mission_tui.search.plan import MODULE, driver_item, group_name
 
     group = check_name(group_name(name, plan.base.preset, secrets.token_hex(2)), "name of a search")
     origin = session.origin
@@ -260,8 +260,8 @@ def _driver(session: Session, group: str) -> RunView:
 
 def _continued(session: Session, group: str) -> RunView:
     """The driver, which goes on with its search, with other numbers where they are given."""
-    from mission_tui.fleet.search.plan import changed_values
     from mission_tui.ipc.requests import Resume
+    from mission_tui.search.plan import changed_values
 
     driver, context = _driver(session, group), click.get_current_context()
     numbers: dict[str, Any] = {
@@ -285,7 +285,7 @@ def _continued(session: Session, group: str) -> RunView:
 
 def _result(driver: RunView) -> SearchResult | None:
     """What the driver has written last; None before it has."""
-    from mission_tui.fleet.search.result import SearchResult
+    from mission_tui.fleet.search import SearchResult
     from mission_tui.records.files.atomic import read_json
     from mission_tui.records.runs.layout import RunDir
 
@@ -332,7 +332,7 @@ def _tell(session: Session, driver: RunView, *, as_json: bool) -> int:
 def _write_search(driver: RunView, result: SearchResult) -> None:
     """The table, then a sentence each for progress, importance, the fresh seeds, and what keeps the winner."""
     from mission_tui.cli.terminal_output import Table
-    from mission_tui.fleet.search.result import ranked_trials
+    from mission_tui.fleet.search import ranked_trials
     from mission_tui.present import comparisons
     from mission_tui.present.numbers import DASH
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.bench.repeat import work_of
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.schema import TABLES, Place, fit_table, unknown_key
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
+from mission_tui.fleet.timed_runs import work_of
 
 SETTABLE: Mapping[str, tuple[str, ...]] = {
     "env": ("vec", "n_workers", "n_envs"),

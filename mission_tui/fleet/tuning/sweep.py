@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.bench.ratio import MedianSpeed, Ratio, noise_of, pace_of, ratios_of
-from mission_tui.fleet.bench.repeat import Side, incomparable
 from mission_tui.fleet.specs.assignment import alternatives, expand
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import WITH_WORKERS
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.timed_runs import MedianSpeed, Ratio, Side, incomparable, noise_of, pace_of, ratios_of
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, label_of
 from mission_tui.fleet.tuning.profile import SETTABLE, HostProfile, settings_of, task_of
 

@@ -18,11 +18,11 @@ from typing import Literal
 
 from msgspec import Struct, field, structs
 
-from mission_tui.fleet.bench.ratio import MARGIN, Ratio, is_enough, ratio_of, undisturbed_rounds
 from mission_tui.fleet.events.marginal_gain import WORTH, MarginalGain
 from mission_tui.fleet.launch_plan import repeat_seed
 from mission_tui.fleet.specs.spec import LimitsKeep, Spec
 from mission_tui.fleet.statistics.intervals import studentized_range_quantile
+from mission_tui.fleet.timed_runs import MARGIN, Ratio, is_enough, ratio_of, undisturbed_rounds
 from mission_tui.fleet.tuning.candidates import Candidate, Refused, challengers, label_of
 from mission_tui.fleet.tuning.profile import HostProfile, settings_of, task_of
 from mission_tui.fleet.tuning.record import Knob, ProbeDone, Resolved, TuneBegun, in_order, probe_spec

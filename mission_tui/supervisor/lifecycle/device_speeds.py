@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import kept_speeds, measured_of

@@ -24,7 +24,7 @@ from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.provenance import diff_of
 from mission_tui.fleet.history.journal_state import NOTE_CHARS
-from mission_tui.fleet.search.result import SearchResult
+from mission_tui.fleet.search import SearchResult
 from mission_tui.fleet.specs.own_code import own_code
 from mission_tui.fleet.specs.spec import Tracker
 from mission_tui.fleet.text import clean, spelled_out

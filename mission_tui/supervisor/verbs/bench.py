@@ -39,9 +39,9 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
-    from mission_tui.fleet.bench.repeat import Repeat, Side
+    from mission_tui.fleet.device_speeds import DeviceSpeeds
     from mission_tui.fleet.events.marginal_gain import MarginalGain
+    from mission_tui.fleet.timed_runs import Repeat, Side
     from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
     from mission_tui.supervisor.measuring import MeasuringLimits
@@ -59,7 +59,7 @@ async def bench(core: Core, request: Bench) -> AsyncGenerator[Progress | Benched
     sweep only for one of the first side, and others are left out from then on.
     """
     # Not before somebody measures: every start of a supervisor would wait for it.
-    from mission_tui.fleet.bench.ratio import MOST_TIMES, is_enough, undisturbed_rounds
+    from mission_tui.fleet.timed_runs import MOST_TIMES, is_enough, undisturbed_rounds
 
     if not 1 <= len(request.items) <= (MOST_SIDES if request.sweep else 2):
         raise UsageError(f"bench takes one preset, and one to compare it with; a sweep at most {MOST_SIDES}")
@@ -102,7 +102,7 @@ async def _round(
     few updates: the machine had little time for it. Runs are added to `made`, but for one that fails and so
     ends the bench with a `MissionError`: it stays, for its log to be read. Sides of a sweep that fail are `dropped`.
     """
-    from mission_tui.fleet.bench.ratio import order_of
+    from mission_tui.fleet.timed_runs import order_of
 
     caller, sides = caller_from(request), len(request.items)
     planned = max(number, request.repeats)
@@ -153,7 +153,7 @@ def _numbered(item: LaunchItem, side: int, number: int) -> LaunchItem:
 
 async def _trained(core: Core, run_id: str, duration_s: float) -> AsyncGenerator[tuple[float, str] | Repeat]:
     """Seconds trained and the pace while the run lives; last its `Repeat`, if it finished and did enough updates."""
-    from mission_tui.fleet.bench.repeat import Repeat, timing_of
+    from mission_tui.fleet.timed_runs import Repeat, timing_of
     from mission_tui.supervisor.measuring import UsageSampler, pace_of, read_timed
 
     sampler, run = UsageSampler(core, run_id), core.live.get(run_id)
@@ -191,7 +191,7 @@ def _side(core: Core, spec: Spec, asked_s: float, repeats: list[Repeat], counted
     """One preset's repeats, of which those at the places `counted` count, with what the machine was and the versions
     that the trainer said it ran with.
     """
-    from mission_tui.fleet.bench.repeat import Side, work_of
+    from mission_tui.fleet.timed_runs import Side, work_of
     from mission_tui.supervisor.measuring import read_effective
 
     run = core.run_dir(repeats[0].run)

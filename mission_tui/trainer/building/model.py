@@ -18,7 +18,7 @@ from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.algorithm import engine_of, keeps_replay_buffer
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Engine, Spec, other_settings

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from mission_tui.fleet.events.marginal_gain import gain_sentence
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.fleet.search.result import SearchResult
+from mission_tui.fleet.search import SearchResult
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import flag_sentences, share_done

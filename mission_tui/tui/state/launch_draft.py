@@ -24,7 +24,7 @@ from mission_tui.fleet.launch_plan import (
     product_words,
     run_labels,
 )
-from mission_tui.fleet.search.result import driver_launch
+from mission_tui.fleet.search import driver_launch
 from mission_tui.fleet.specs.algorithm import engine_of, learning_table, replay_buffer_of
 from mission_tui.fleet.specs.assignment import doubtful_env, factors
 from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, OtherAlgorithm, other_algorithm, plays_episodes

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec import inspect
 
-from mission_tui.fleet.search.plan import SearchPlan, driver_item
 from mission_tui.fleet.specs.own_code import OwnCode, own_code, own_code_words
 from mission_tui.fleet.specs.preset import as_tables, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -18,6 +17,7 @@ from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, SlurmSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep, RuleLimits
 from mission_tui.paths import shipped_presets
 from mission_tui.records.preset_files import find_presets
+from mission_tui.search.plan import SearchPlan, driver_item
 
 CODE_KEYS: Mapping[str, str] = {
     "env.id": "`module:id` imports the module",

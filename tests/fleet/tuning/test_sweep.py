@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.bench.ratio import ratios_of
-from mission_tui.fleet.bench.repeat import Repeat, Side, Timing, work_of
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.timed_runs import Repeat, Side, Timing, ratios_of, work_of
 from mission_tui.fleet.tuning.profile import profile_tables, read_profile, suits
 from mission_tui.fleet.tuning.sweep import SweepPlan, SweepResult, plan_sweep, sweep_result
 

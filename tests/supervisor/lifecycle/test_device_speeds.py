@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.checking import CheckFigures
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.record import TunePlan

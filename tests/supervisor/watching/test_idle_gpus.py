@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.bench.device_speeds import DeviceSpeeds
+from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.gpu_idle import ID
 from mission_tui.fleet.specs.spec import KeepSpec

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, structs
 from mission_tui.errors import DamagedError, UsageError, nearest
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.launch_plan import LONGEST_NAME, repeat_seed
-from mission_tui.fleet.search.result import driver_launch
+from mission_tui.fleet.search import driver_launch
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.assignment import Assignment, alternatives, expand
 from mission_tui.fleet.specs.preset import as_tables, change, draft_assigned, from_tables

@@ -9,7 +9,12 @@ from msgspec import structs
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.launch_plan import check_names
-from mission_tui.fleet.search.plan import (
+from mission_tui.fleet.search import SearchResult, SearchTrial, best_of, confirmed, ranked_trials
+from mission_tui.fleet.specs.preset import change
+from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec, is_driver
+from mission_tui.present.comparisons import confirmation_words, importance_words, progress_words, save_words
+from mission_tui.records.runs.spec_file import parse_spec, spec_document
+from mission_tui.search.plan import (
     SearchPlan,
     changed_values,
     driver_item,
@@ -17,11 +22,6 @@ from mission_tui.fleet.search.plan import (
     items_of,
     plan_of,
 )
-from mission_tui.fleet.search.result import SearchResult, SearchTrial, best_of, confirmed, ranked_trials
-from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec, is_driver
-from mission_tui.present.comparisons import confirmation_words, importance_words, progress_words, save_words
-from mission_tui.records.runs.spec_file import parse_spec, spec_document
 
 CART = Spec(preset="cart", env=EnvSpec(id="CartPole-v1"), run=RunSpec(total_timesteps=1000, seed=7))
 PLAN = SearchPlan(base=CART, params=("ppo.n_epochs=4..20",), trials=40, at_once=2, seeds=2)

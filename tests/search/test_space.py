@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.search.plan import SPACES, Parameter, default_point, space_of, trial_words
 from mission_tui.fleet.specs.sb3_algorithms import SacSpec
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
+from mission_tui.search.plan import SPACES, Parameter, default_point, space_of, trial_words
 
 BASE = Spec(preset="cart", env=EnvSpec(id="CartPole-v1", n_envs=8), ppo=PpoSpec(n_steps=32, n_epochs=10))
 SAC = Spec(preset="pendulum", env=EnvSpec(id="Pendulum-v1"), run=RunSpec(algo="sac"), sac=SacSpec())

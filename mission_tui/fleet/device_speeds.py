@@ -21,7 +21,7 @@ class DeviceSpeeds(Struct, frozen=True, kw_only=True):
     @property
     def faster(self) -> Processor | None:
         """Where it is faster by more than 5 %, and certainly: with the whole 95 % interval; None for neither."""
-        from mission_tui.fleet.bench.ratio import ratio_of  # loads statistics, and each screen loads this module
+        from mission_tui.fleet.timed_runs import ratio_of  # loads statistics, and each screen loads this module
 
         verdict = ratio_of(self.gpu_s, self.cpu_s, paired=True).verdict
         return "cpu" if verdict == "faster" else "cuda" if verdict == "slower" else None
@@ -31,7 +31,7 @@ class DeviceSpeeds(Struct, frozen=True, kw_only=True):
         """Such as "this net is faster on the CPU: 3.1 x (95 % interval 2.9 to 3.3; ...)"."""
         import statistics
 
-        from mission_tui.fleet.bench.ratio import ratio_of
+        from mission_tui.fleet.timed_runs import ratio_of
 
         cpu_s, gpu_s = statistics.median(self.cpu_s), statistics.median(self.gpu_s)
         took = f"about {_seconds(cpu_s)} per update on the CPU, {_seconds(gpu_s)} on the GPU"
