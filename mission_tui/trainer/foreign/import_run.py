@@ -158,8 +158,7 @@ def _models(work: _Import, rows: tuple[metrics.UpdateDone, ...]) -> tuple[str, t
 
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
     """
-    from mission_tui.trainer.foreign.import_checkpoint import model_for
-    from mission_tui.trainer.foreign.zip_file import confine
+    from mission_tui.trainer.foreign.import_checkpoint import confine, model_for
     from mission_tui.trainer.torch_compiler import use_plain_optimizers
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
@@ -201,8 +200,7 @@ def _save_model(
     work: _Import, path: Path, model: Learner, rows: Sequence[metrics.UpdateDone], saved: dict[int, tuple[str, str]]
 ) -> None:
     """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
-    from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, save_foreign
-    from mission_tui.trainer.foreign.zip_file import read_foreign
+    from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, read_foreign, save_foreign
 
     foreign = read_foreign(path)
     if foreign.timesteps in saved:

@@ -119,7 +119,7 @@ def test_statistics_that_an_export_left_beside_the_zip_come_along(tmp_path: Path
 CONFINED = """
 import os, sys
 from pathlib import Path
-from mission_tui.trainer.foreign.zip_file import confine
+from mission_tui.trainer.foreign.import_checkpoint import confine
 here = Path(sys.argv[1])
 confine(here / "foreign.zip", here / "checkpoints")
 try:
