@@ -13,12 +13,11 @@ from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.search import Confirmation, SearchResult, SearchTrial
-from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec, is_driver
 from mission_tui.fleet.views.played_frame import ActionHead, PixelPicture, PlayedFrame, PlayOrder
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
-from mission_tui.ipc.replies import OperatorReply, Progress
+from mission_tui.ipc.replies import CheckFigures, CheckStep, OperatorReply, Progress
 from mission_tui.ipc.requests import AnsweredBy, Request
 from tests.tui.fleets import NOW
 from tests.tui.strips import a_strip

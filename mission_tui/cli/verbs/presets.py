@@ -21,10 +21,9 @@ from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, 
 from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.specs.checking import CheckFigures
     from mission_tui.fleet.specs.preset import PresetFile
     from mission_tui.fleet.specs.spec import Spec
-    from mission_tui.ipc.replies import Checked
+    from mission_tui.ipc.replies import Checked, CheckFigures
 
 COLOURS: dict[str, Colour] = {"ok": "green", "note": "yellow", "failed": "red", "skipped": "bright_black"}
 INDENT = 20

@@ -31,13 +31,27 @@ from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
 from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
-from mission_tui.fleet.specs.checking import SMOKE_STEPS, STEPS, CheckFigures, CheckStep, Level, unreached
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.replies import Accepted, Checked, Launched, Progress, Quoted, Upgrade, UpgradesReply, VerdictReply
+from mission_tui.ipc.replies import (
+    SMOKE_STEPS,
+    STEPS,
+    Accepted,
+    Checked,
+    CheckFigures,
+    CheckStep,
+    Launched,
+    Level,
+    Progress,
+    Quoted,
+    Upgrade,
+    UpgradesReply,
+    VerdictReply,
+    unreached,
+)
 from mission_tui.ipc.requests import Check, Clone, GetUpgrades, Launch, Quote
 from mission_tui.records.runs.code_files import kept_rules, rules_of
 from mission_tui.records.runs.layout import RunDir

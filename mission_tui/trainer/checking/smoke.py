@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import EX_FAILED, MissionError
-from mission_tui.fleet.specs.checking import CheckStep, Level
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.ipc.replies import CheckStep, Level
 from mission_tui.trainer.checking.preflight import import_all
 from mission_tui.trainer.foreign_python import outside, version_line
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads

@@ -24,10 +24,10 @@ from mission_tui.fleet.capacity.machine import MIB
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.specs.algorithm import replay_buffer_of
-from mission_tui.fleet.specs.checking import CheckFigures, Level
 from mission_tui.fleet.specs.sb3_algorithms import ArsSpec, plays_episodes
 from mission_tui.fleet.specs.sizes import replay_size
 from mission_tui.fleet.specs.spec import Spec, other_settings, rollout_size
+from mission_tui.ipc.replies import CheckFigures, Level
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.files.given_files import read_toml
 from mission_tui.records.files.jsonl import read_all

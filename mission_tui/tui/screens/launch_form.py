@@ -20,11 +20,10 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.specs.checking import CheckFigures, CheckStep
 from mission_tui.fleet.specs.preset import Saving
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, of_machine
-from mission_tui.ipc.replies import Checked, Progress
+from mission_tui.ipc.replies import Checked, CheckFigures, CheckStep, Progress
 from mission_tui.ipc.requests import Check
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move

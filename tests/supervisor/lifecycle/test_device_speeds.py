@@ -14,11 +14,10 @@ from msgspec import structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.device_speeds import DeviceSpeeds
-from mission_tui.fleet.specs.checking import CheckFigures
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.tuning.record import TunePlan
 from mission_tui.fleet.views.snapshot import GpuMeters
-from mission_tui.ipc.replies import Checked, Launched
+from mission_tui.ipc.replies import Checked, CheckFigures, Launched
 from mission_tui.ipc.requests import Check, Launch, Tune
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import keep_speeds, measured_of, read_tune, tune_journal

@@ -16,8 +16,8 @@ import numpy as np
 import psutil
 import pytest
 
-from mission_tui.fleet.specs.checking import SMOKE_STEPS
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.ipc.replies import SMOKE_STEPS
 from mission_tui.records.tuning_files import all_kept
 from mission_tui.trainer.checking import smoke, smoke_attempt
 from mission_tui.trainer.checking.preflight import named_modules
