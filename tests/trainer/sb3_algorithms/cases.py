@@ -11,7 +11,7 @@ import pytest
 from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.sb3_algorithms import periods
+from mission_tui.trainer import sb3_algorithms as periods
 
 PERIOD = 60
 _REPLAYED: dict[str, Any] = {"buffer_size": 100, "learning_starts": 20, "batch_size": 16, "net_arch": [8]}

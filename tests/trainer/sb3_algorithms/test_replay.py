@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.sb3_algorithms.periods import Replay, StopAskedError
+from mission_tui.trainer.sb3_algorithms import Replay, StopAskedError
 
 BOX, ACTIONS = spaces.Box(-1.0, 1.0, (2,)), spaces.Discrete(3)
 

@@ -11,12 +11,13 @@ is one npz of the rows that are filled, which is read array by array.
 
 from __future__ import annotations
 
+import importlib
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch as th
@@ -29,7 +30,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS
+from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS, ArsSpec, OtherAlgorithm
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.learner import Advanced, Learner, Replayed, timed
 from mission_tui.trainer.ppo.reference import RolloutWatch, never
@@ -446,3 +447,16 @@ class SearchLearner(PeriodLearner):
     def _excluded_save_params(self) -> list[str]:
         # `load` makes the weights anew of the policy's.
         return [*super()._excluded_save_params(), "weights", "_played_s"]
+
+
+@cache
+def learner_class(other: OtherAlgorithm) -> type[PeriodLearner]:
+    """The class that trains `other`. Its package is loaded by whoever trains with it; see `check_contrib`."""
+    sb3 = getattr(importlib.import_module(other.package), other.called)
+    learner = SearchLearner if other.table is ArsSpec else PeriodLearner
+
+    class Trained(learner, sb3):  # type: ignore[misc, valid-type]  # of classes that are known at run time
+        algo: ClassVar[str] = other.name
+
+    Trained.__name__ = Trained.__qualname__ = other.called
+    return Trained
