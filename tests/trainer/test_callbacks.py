@@ -18,8 +18,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.building.callbacks import build_callbacks, check_callbacks
-from mission_tui.trainer.callbacks import Callbacks, NamedCallback
+from mission_tui.trainer.callbacks import Callbacks, NamedCallback, build_callbacks, check_callbacks
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_parts import Counting, Diary, Ending
