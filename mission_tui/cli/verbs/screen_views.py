@@ -169,7 +169,7 @@ def serve_command(session: Session, port: int, control: bool, as_json: bool) -> 
         raise UsageError(f"{session.what_was_received}; serve it without --control")
     if control:
         session.require_writable_root()
-    from mission_tui.web.screen_process import ScreenCall
+    from mission_tui.web.server import ScreenCall
 
     root = () if session.received else ("--runs-dir", str(session.root))
     looks = {} if control else {SERVED: "1"}
