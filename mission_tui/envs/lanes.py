@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from numpy.typing import NDArray
 
+from mission_tui.envs.channel import ActionForm, SharedArrays
 from mission_tui.envs.masks import MASKS
-from mission_tui.envs.shared_memory import ActionForm, SharedArrays
 from mission_tui.envs.state import CHECKS_DONE, can_save_state, restore_env_state, save_env_state
 from mission_tui.forks import FORKED, leave_fork
 

@@ -26,12 +26,13 @@ from mission_tui.envs.channel import (
     Channel,
     Orders,
     Raised,
+    SharedArrays,
     Spin,
     frame,
+    record_shared_names,
     spins,
 )
 from mission_tui.envs.lanes import Lanes
-from mission_tui.envs.shared_memory import SharedArrays, record_shared_names
 from mission_tui.forks import guard_forks, leave_fork
 from mission_tui.procfs import call_process, read_stat
 

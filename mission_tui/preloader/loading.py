@@ -24,7 +24,7 @@ MODULES = (
     "mission_tui.trainer.training",
     "mission_tui.trainer.playing.evaluate",
     "mission_tui.trainer.checking.preflight",
-    "mission_tui.envs.shared_memory",
+    "mission_tui.envs.channel",
     "mission_tui.envs.missions",
     "gymnasium.envs.classic_control",
     "stable_baselines3",

@@ -78,7 +78,7 @@ def train(
         spec = attempt.read_spec()
         with process.collecting_later():
             process.cap_threads(spec.run.threads or 1)
-            from mission_tui.envs.shared_memory import record_shared_names
+            from mission_tui.envs.channel import record_shared_names
             from mission_tui.trainer.torch_compiler import load_everything, use_plain_optimizers
             from mission_tui.trainer.training import Job
 

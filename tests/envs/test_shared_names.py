@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 MAKE = """
 import os
 from multiprocessing import shared_memory
-from mission_tui.envs.shared_memory import record_shared_names
+from mission_tui.envs.channel import record_shared_names
 for _ in range(2):
     record_shared_names(os.environ)
 first = shared_memory.SharedMemory(create=True, size=64)

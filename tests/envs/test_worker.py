@@ -20,8 +20,22 @@ from gymnasium import spaces
 from stable_baselines3.common import monitor as sb3
 
 from mission_tui.envs import save_env_state
-from mission_tui.envs.channel import CALL, DONE, STEP, Channel, EnvRecipe, Monitor, Orders, Raised, Spin, frame, spins
-from mission_tui.envs.shared_memory import Layout, SharedArrays, anonymous_memory
+from mission_tui.envs.channel import (
+    CALL,
+    DONE,
+    STEP,
+    Channel,
+    EnvRecipe,
+    Layout,
+    Monitor,
+    Orders,
+    Raised,
+    SharedArrays,
+    Spin,
+    anonymous_memory,
+    frame,
+    spins,
+)
 
 ROOT = Path(__file__).parents[2]
 

@@ -29,9 +29,19 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from mission_tui.envs.channel import CALL, FORM, Assignment, EnvRecipe, Raised, frame
+from mission_tui.envs.channel import (
+    CALL,
+    FORM,
+    ActionForm,
+    Assignment,
+    EnvRecipe,
+    Layout,
+    Raised,
+    SharedArrays,
+    anonymous_memory,
+    frame,
+)
 from mission_tui.envs.lanes import FINAL, LaneQuery, Lanes, LaneStep
-from mission_tui.envs.shared_memory import ActionForm, Layout, SharedArrays, anonymous_memory
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.processes import MOST_EACH, MOST_LATE, EnvWorkers, LateWorker, SlowWorker
 from mission_tui.forks import leave_fork
