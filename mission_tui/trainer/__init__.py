@@ -1,6 +1,6 @@
 """Who trains: the process of one attempt, and the short processes around it. A layer uses those below it only.
 
-`checking`, `playing`, `foreign`, `following` and `export` are the short processes.
+`checking`, `playing`, `following`, `tracking`, `export`, `import_run` and `import_checkpoint` are short processes.
 `__main__`, `training` and `learn` are one attempt, from its spec to the last checkpoint; `orders` are what may be asked
 of it meanwhile.
 `state` is everything that a training goes on from: copied out of it, kept in files, and put back.

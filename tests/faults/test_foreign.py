@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import CheckpointError
-from mission_tui.trainer.foreign.import_checkpoint import read_foreign
+from mission_tui.trainer.import_checkpoint import read_foreign
 from tests.faults.foreign_zips import HOSTILE, Payload, members, written
 
 

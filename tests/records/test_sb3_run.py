@@ -33,7 +33,7 @@ from mission_tui.records.sb3_run.folder import (
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import YamlError, read_yaml
-from mission_tui.trainer.foreign.import_run import evaluations_of, rows_of_evaluations
+from mission_tui.trainer.import_run import evaluations_of, rows_of_evaluations
 from tests.cli.test_judge import write_events
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

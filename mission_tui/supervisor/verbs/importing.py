@@ -229,7 +229,7 @@ async def _checkpoint_imported(importing: Import, file: Path) -> tuple[str, ...]
     work = importing.work
     words = ["--snapshot", str(work.snapshot)] if work.snapshot.is_dir() else []
     checkpoints = str(work.checkpoints)
-    module = "mission_tui.trainer.foreign.import_checkpoint"
+    module = "mission_tui.trainer.import_checkpoint"
     result = await importing.read(module, str(file), checkpoints, "--run", importing.run.id, *words)
     checkpoint = await asyncio.to_thread(newest_verified, work.checkpoints)
     if checkpoint is None:
@@ -276,7 +276,7 @@ def _lived(result: Mapping[str, Any]) -> Lived | None:
 async def _run_imported(importing: Import, folder: Path, *, models: bool) -> tuple[str, ...]:
     """The run on disk and known; what is to be said about it."""
     words = (str(folder), str(importing.work.path), "--run", importing.run.id, *(("--models",) if models else ()))
-    result = await importing.read("mission_tui.trainer.foreign.import_run", *words)
+    result = await importing.read("mission_tui.trainer.import_run", *words)
     checkpoint = None
     if models:
         checkpoint = await asyncio.to_thread(newest_verified, importing.work.checkpoints)

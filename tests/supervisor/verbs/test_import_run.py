@@ -19,8 +19,8 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, Evaluated
 from mission_tui.ipc.requests import Evaluate, ImportRun, Resume
 from tests.supervisor.conftest import REPOSITORY, Lab
-from tests.trainer.foreign.test_import_run import spec_of
 from tests.trainer.sb3_folder import write_sb3_folder
+from tests.trainer.test_import_run import spec_of
 
 pytestmark = pytest.mark.slow
 

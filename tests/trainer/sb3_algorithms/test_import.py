@@ -15,7 +15,7 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
-from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, model_for, read_foreign
+from mission_tui.trainer.import_checkpoint import foreign_boundary, model_for, read_foreign
 from mission_tui.trainer.vec_env import build_vec_env
 
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``python -m mission_tui.trainer.foreign.import_run FOLDER RUN_DIR --run ID``: a folder of stock SB3 as a run.
+"""``python -m mission_tui.trainer.import_run FOLDER RUN_DIR --run ID``: a folder of stock SB3 as a run.
 
 The spec comes as JSON on stdin. Logs are read as text. With `--models` what the spec asks for is built, the process
 takes every right away that reading does not need, and only then zips and statistics are opened.
@@ -117,9 +117,7 @@ def _frames_a_step(spec: Spec) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Import; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="mission_tui.trainer.foreign.import_run", description="Import an SB3 run folder."
-    )
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.import_run", description="Import an SB3 run folder.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--run", required=True)
@@ -158,7 +156,7 @@ def _models(work: _Import, rows: tuple[metrics.UpdateDone, ...]) -> tuple[str, t
 
     Raises `CheckpointError` when there is none; one that cannot be read beside others is left out, and named.
     """
-    from mission_tui.trainer.foreign.import_checkpoint import confine, model_for
+    from mission_tui.trainer.import_checkpoint import confine, model_for
     from mission_tui.trainer.torch_compiler import use_plain_optimizers
     from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 
@@ -200,7 +198,7 @@ def _save_model(
     work: _Import, path: Path, model: Learner, rows: Sequence[metrics.UpdateDone], saved: dict[int, tuple[str, str]]
 ) -> None:
     """The model in the zip `path` as a checkpoint; `saved` has name and file of those there are, by their steps."""
-    from mission_tui.trainer.foreign.import_checkpoint import foreign_boundary, read_foreign, save_foreign
+    from mission_tui.trainer.import_checkpoint import foreign_boundary, read_foreign, save_foreign
 
     foreign = read_foreign(path)
     if foreign.timesteps in saved:
@@ -218,7 +216,7 @@ def _save_model(
 def _statistics(work: _Import, model: Path, normalizer: object) -> None:
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from mission_tui.trainer.foreign.import_checkpoint import put_statistics
+    from mission_tui.trainer.import_checkpoint import put_statistics
 
     beside = work.folder.statistics_of(model)
     if not isinstance(normalizer, VecNormalize):

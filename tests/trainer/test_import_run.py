@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.files.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run.folder import find_folder, find_settings, updates_in_table
-from mission_tui.trainer.foreign.import_run import main
+from mission_tui.trainer.import_run import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.forked import forked
 from tests.trainer.harness import equal
@@ -46,7 +46,7 @@ def imported(folder: Path, into: Path, spec: Spec | None = None, *, anew: bool =
     words = [str(folder), str(into), "--run", "new", "--models"]
     asked = msgspec.json.encode(spec or spec_of(folder))
     if anew:
-        argv = [sys.executable, "-m", "mission_tui.trainer.foreign.import_run", *words]
+        argv = [sys.executable, "-m", "mission_tui.trainer.import_run", *words]
         answered = subprocess.run(argv, input=asked, capture_output=True, check=False).stdout
     else:
         _, answered, _ = forked(main, words, asked)

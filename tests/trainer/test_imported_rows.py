@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec
-from mission_tui.trainer.foreign.import_run import _frames_a_step, evaluations_of
+from mission_tui.trainer.import_run import _frames_a_step, evaluations_of
 from tests.fleet.recorded import update
 
 ODD: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""``python -m mission_tui.trainer.foreign.import_checkpoint FILE.zip FOLDER``: a `PPO.save` zip as our checkpoint.
+"""``python -m mission_tui.trainer.import_checkpoint FILE.zip FOLDER``: a `PPO.save` zip as our checkpoint.
 
 The spec comes as JSON on stdin. What its preset asks for is built first; then the process takes every right away that
 reading does not need, and only then is the foreign file opened. The model that was read becomes a boundary of ours
@@ -197,9 +197,7 @@ class _ImportOrder:
 
 def main(arguments: list[str] | None = None) -> int:
     """Import; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="mission_tui.trainer.foreign.import_checkpoint", description="Import an SB3 zip."
-    )
+    parser = argparse.ArgumentParser(prog="mission_tui.trainer.import_checkpoint", description="Import an SB3 zip.")
     parser.add_argument("file", type=Path)
     parser.add_argument("checkpoints", type=Path)
     parser.add_argument("--run", required=True)

@@ -18,7 +18,7 @@ import pytest
 import torch as th
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from mission_tui.trainer.foreign.import_checkpoint import main
+from mission_tui.trainer.import_checkpoint import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.faults.foreign_zips import Members, members, stock_model, written
 from tests.trainer.forked import forked
@@ -33,7 +33,7 @@ def imported(file: Path, folder: Path, **tables: dict[str, object]) -> tuple[int
 
 def imported_anew(file: Path, folder: Path) -> tuple[int, dict[str, object]]:
     """The same of one that was started anew."""
-    argv = [sys.executable, "-m", "mission_tui.trainer.foreign.import_checkpoint", str(file), str(folder)]
+    argv = [sys.executable, "-m", "mission_tui.trainer.import_checkpoint", str(file), str(folder)]
     spec = msgspec.json.encode(spec_with())
     done = subprocess.run([*argv, "--run", "new"], input=spec, capture_output=True, check=False, env={**os.environ})
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
@@ -119,7 +119,7 @@ def test_statistics_that_an_export_left_beside_the_zip_come_along(tmp_path: Path
 CONFINED = """
 import os, sys
 from pathlib import Path
-from mission_tui.trainer.foreign.import_checkpoint import confine
+from mission_tui.trainer.import_checkpoint import confine
 here = Path(sys.argv[1])
 confine(here / "foreign.zip", here / "checkpoints")
 try:

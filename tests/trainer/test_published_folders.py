@@ -15,9 +15,9 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run.folder import find_folder, find_settings
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from tests.trainer.foreign.test_import_run import imported, spec_of
 from tests.trainer.harness import equal, new_run, run_attempt
 from tests.trainer.sb3_run import sb3_learned, sb3_vec
+from tests.trainer.test_import_run import imported, spec_of
 from tests.trainer.zoo_folder import MOUNTAIN_CAR, write_zoo_folder
 
 pytestmark = pytest.mark.slow

@@ -1,1 +1,0 @@
-"""Runs and models that others made, read without running anything of theirs."""
