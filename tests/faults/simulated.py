@@ -46,8 +46,7 @@ from mission_tui.records.runs.attempt import LaunchOrder, read_identity
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec, read_terms
-from mission_tui.supervisor.host.identity import Process
-from mission_tui.supervisor.host.lease import Holder
+from mission_tui.supervisor.host.identity import Holder, Process
 from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import FoundProcesses, Started
 

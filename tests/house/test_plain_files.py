@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "supervisor/gpu/driver.py": KERNEL,
     "supervisor/gpu/nvml.py": KERNEL,
     "supervisor/gpu/probe.py": KERNEL,
-    "supervisor/host/lease.py": KERNEL,
+    "supervisor/host/identity.py": KERNEL,
     "supervisor/launchers/local.py": KERNEL,
     "supervisor/host/process_files.py": KERNEL,
     "supervisor/host/machine.py": KERNEL,

@@ -39,8 +39,15 @@ from mission_tui.plain_files import names_in, read_plain, remove_tree
 from mission_tui.procfs import Stat, boot_id, own_processes, process_ids, read_stat, short_name
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
-from mission_tui.supervisor.host.identity import Process, open_process
-from mission_tui.supervisor.host.lease import command_of, holds_another, is_marked_for, marker_of, was_ordered_here
+from mission_tui.supervisor.host.identity import (
+    Process,
+    command_of,
+    holds_another,
+    is_marked_for,
+    marker_of,
+    open_process,
+    was_ordered_here,
+)
 from mission_tui.supervisor.host.process_files import rss_bytes, vram_of
 from mission_tui.supervisor.runs.core import Core
 

@@ -22,10 +22,24 @@ from mission_tui.fleet.events.processes import Pids
 from mission_tui.procfs import Stat, boot_id, read_stat
 from mission_tui.records.runs.attempt import Handle, Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host import lease, process_files
+from mission_tui.supervisor.host import process_files
 from mission_tui.supervisor.host.children import start_child
-from mission_tui.supervisor.host.identity import Exits, Process, Verdict, Verification, open_process, verify
-from mission_tui.supervisor.host.lease import Holder
+from mission_tui.supervisor.host.identity import (
+    Exits,
+    Holder,
+    Process,
+    Verdict,
+    Verification,
+    holders_of,
+    holds_another,
+    holds_lease,
+    is_marked_for,
+    lease_is_free,
+    marker_of,
+    open_process,
+    verify,
+    was_ordered_here,
+)
 from mission_tui.supervisor.host.process_files import hanging
 from mission_tui.supervisor.launchers import Capabilities, Job, JobStatus, Occupant, Reached, Stage
 from mission_tui.supervisor.launchers.caller import recover_secrets
@@ -106,11 +120,11 @@ class Keepers:
 
     def is_free(self, run: RunDir) -> bool:
         """Whether the lease, which keeper and trainer of an attempt share, is free."""
-        return lease.is_free(run)
+        return lease_is_free(run)
 
-    def holders(self, run: RunDir, nonce: str) -> list[lease.Holder]:
+    def holders(self, run: RunDir, nonce: str) -> list[Holder]:
         """Who of the visible processes holds the lease; it reads all of /proc."""
-        return lease.holders_of(run, nonce)
+        return holders_of(run, nonce)
 
     def is_coming(self, run: RunDir, attempt: int) -> bool:
         """Whether a process names `attempt` as a keeper does before it has the lease. Nobody is signalled for that."""
@@ -132,9 +146,9 @@ class Keepers:
             identity = None
         if identity is None:
             return FoundProcesses(None)
-        if not lease.was_ordered_here(run, attempt):
+        if not was_ordered_here(run, attempt):
             return FoundProcesses(identity)
-        keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: lease.holds(process.pid, run))
+        keeper = _proven(verify(identity.keeper, identity.boot_id), lambda process: holds_lease(process.pid, run))
         trainer = _proven(
             verify(identity.trainer, identity.boot_id),
             lambda process: _is_trainer(process, run, identity, keeper.process),
@@ -158,19 +172,19 @@ def _is_trainer(process: Process, run: RunDir, identity: Identity, keeper: Proce
     """Whether it holds the lease; a command may have closed it: then, whether the proven keeper is its parent, or,
     where nobody holds the lease any more, whether it was started with this attempt's variables.
     """
-    proof = lease.holds(process.pid, run)
+    proof = holds_lease(process.pid, run)
     if proof:
         return True
     if keeper is not None:
         stat = read_stat(process.pid)
         return stat is not None and stat.parent == keeper.pid and keeper.alive()
-    marker = lease.marker_of(process.pid)
-    marked = marker is not None and lease.is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
-    if not marked or not lease.is_free(run):
+    marker = marker_of(process.pid)
+    marked = marker is not None and is_marked_for(marker, run) and marker["MISSION_TUI_NONCE"] == identity.nonce
+    if not marked or not lease_is_free(run):
         return proof
     # Its keeper is gone. One of another directory's, which was here before this one, is that one's.
     stat = read_stat(process.pid)
-    return stat is not None and not any(lease.holds_another(pid, run) for pid in (process.pid, stat.parent))
+    return stat is not None and not any(holds_another(pid, run) for pid in (process.pid, stat.parent))
 
 
 PATIENCE_S = 5.0

@@ -31,7 +31,7 @@ from mission_tui.records.files.jsonl import Tail
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_handle, read_identity
 from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.host.lease import holds
+from mission_tui.supervisor.host.identity import holds_lease
 from mission_tui.supervisor.host.machine import HostSampler
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.run_on_disk import applying, finish, taking_in, taking_one
@@ -250,9 +250,9 @@ class ReadonlyFleet:
             return
         keeper, trainer = _living(identity.keeper), _living(identity.trainer)
         # In a copy the files of the original name its processes, which hold another lease.
-        if keeper is not None and holds(keeper, seen.dir) is False:
+        if keeper is not None and holds_lease(keeper, seen.dir) is False:
             keeper = None
-        if keeper is None and trainer is not None and holds(trainer, seen.dir) is False:
+        if keeper is None and trainer is not None and holds_lease(trainer, seen.dir) is False:
             trainer = None
         self.store.apply(seen.dir.id, PidsSeen(Pids(keeper, trainer)))
         if keeper is not None or trainer is not None:

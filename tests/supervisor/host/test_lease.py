@@ -32,8 +32,8 @@ from mission_tui.procfs import read_stat
 from mission_tui.records.files.jsonl import AppendLog, read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
-from mission_tui.supervisor.host import lease
-from mission_tui.supervisor.host.lease import holds
+from mission_tui.supervisor.host import identity
+from mission_tui.supervisor.host.identity import holds_lease
 from mission_tui.supervisor.launchers.local import Keepers
 from tests.supervisor.conftest import Lab, living, opened_lab, stub_spec
 from tests.waiting import until
@@ -199,7 +199,7 @@ def test_a_copy_where_the_original_was_drives_nobody(lab: Lab) -> None:
     done = len(rows(RunDir(aside / run)))
     until(lambda: len(rows(RunDir(aside / run))) > done, 10)
     assert view.pids.trainer is not None
-    assert holds(view.pids.trainer, RunDir(aside / run))
+    assert holds_lease(view.pids.trainer, RunDir(aside / run))
 
 
 def test_a_copy_of_hard_links_drives_nobody(lab: Lab, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_command_that_closed_the_lease_counts_by_its_keeper_and_then_by_its_ma
     (run,) = lab.launch(spec=command("exec {MISSION_TUI_LEASE_FD}>&-; exec sleep 300"))
     pids = lab.wait(run, lambda view: view.pids.trainer is not None).pids
     assert pids.trainer is not None
-    until(lambda: holds(pids.trainer or 0, lab.dir(run)) is False)
+    until(lambda: holds_lease(pids.trainer or 0, lab.dir(run)) is False)
     lab.kill_supervisor()
     lab.start()
     assert lab.wait(run, lambda view: view.pids.trainer is not None, 5).pids.trainer == pids.trainer
@@ -365,7 +365,7 @@ def test_a_lease_is_free_or_held_on_a_disk_that_became_read_only(
         return really(path, flags, mode)
 
     monkeypatch.setattr(plain_files, "_open", as_read_only)
-    assert lease.is_free(run)
+    assert identity.lease_is_free(run)
     with run.lease.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert not lease.is_free(run)
+        assert not identity.lease_is_free(run)
