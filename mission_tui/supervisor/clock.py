@@ -19,8 +19,7 @@ from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.ipc.listener import Listener
 from mission_tui.ipc.start import name_root
 from mission_tui.records.runs_roots import check_private
-from mission_tui.supervisor.ending.freezing import watch_stops
-from mission_tui.supervisor.ending.ladder import check_unkillable
+from mission_tui.supervisor.ending.ladder import check_unkillable, watch_stops
 from mission_tui.supervisor.ending.leftovers import find_stale
 from mission_tui.supervisor.ending.removal import TrashPurger
 from mission_tui.supervisor.lifecycle.adoption import Arrivals, Unloading

@@ -26,8 +26,7 @@ from mission_tui.fleet.specs.thresholds import Limits
 from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Label, Mark, Note, Rename, Shutdown
-from mission_tui.supervisor.ending.freezing import freeze_run
-from mission_tui.supervisor.ending.ladder import kill_now, stop_gracefully
+from mission_tui.supervisor.ending.ladder import freeze_run, kill_now, stop_gracefully
 from mission_tui.supervisor.lifecycle.attempts import ask_checkpoints
 from mission_tui.supervisor.lifecycle.outcome import call_off_restarts, waiting_for_restart
 from mission_tui.supervisor.runs import resolve_run

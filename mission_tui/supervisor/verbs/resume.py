@@ -30,8 +30,7 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.ending.freezing import thaw_run
-from mission_tui.supervisor.ending.ladder import stop_gracefully
+from mission_tui.supervisor.ending.ladder import stop_gracefully, thaw_run
 from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
