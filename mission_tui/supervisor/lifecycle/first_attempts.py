@@ -41,8 +41,14 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
-from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, coming_claims, headroom_now, queued_run
-from mission_tui.supervisor.lifecycle.device_speeds import device_cautions
+from mission_tui.supervisor.lifecycle.capacity import (
+    check_machine,
+    claims_of,
+    coming_claims,
+    device_cautions,
+    headroom_now,
+    queued_run,
+)
 from mission_tui.supervisor.lifecycle.run_queue import queued_runs
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core

@@ -73,7 +73,7 @@ from mission_tui.supervisor.launchers.caller import (
 )
 from mission_tui.supervisor.launchers.order import attempt_order, trainer_environ
 from mission_tui.supervisor.lifecycle import first_attempts
-from mission_tui.supervisor.lifecycle.device_speeds import device_speeds
+from mission_tui.supervisor.lifecycle.capacity import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, held_in_groups, waits_for_others
 from mission_tui.supervisor.queries.history import estimate_paces

@@ -22,7 +22,7 @@ from mission_tui.ipc.requests import Check, Launch, Tune
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import keep_speeds, measured_of, read_tune, tune_journal
 from mission_tui.supervisor.host.tasks import Task, TaskError
-from mission_tui.supervisor.lifecycle import device_speeds
+from mission_tui.supervisor.lifecycle import capacity
 from mission_tui.supervisor.verbs import launch
 from tests.faults.simulated import NoGpu
 from tests.supervisor.conftest import stub_spec
@@ -88,7 +88,7 @@ def measuring(sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     sim.core.machine.gpu = OneGpu()  # type: ignore[assignment]
     monkeypatch.setattr(tuning_files, "host_fingerprint", lambda: {"host": "here", "gpus": "H200, H200"})
     said = Measuring()
-    monkeypatch.setattr(device_speeds, "run_task", said)
+    monkeypatch.setattr(capacity, "run_task", said)
     return said
 
 
@@ -113,7 +113,7 @@ def warned(sim: SimulatedLab, device: str) -> list[str]:
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for environments that are tried before a run begins."""
-    monkeypatch.setattr(device_speeds, "needs_no_preflight", lambda _spec: False)
+    monkeypatch.setattr(capacity, "needs_no_preflight", lambda _spec: False)
 
 
 @pytest.mark.usefixtures("tried")
