@@ -43,8 +43,8 @@ from mission_tui.supervisor.ending.removal import left_behind, remove_runs
 from mission_tui.supervisor.host import tasks
 from mission_tui.supervisor.host.children import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
-from mission_tui.supervisor.launchers.caller import drop_run_markers
 from mission_tui.supervisor.launchers.local import Keepers, LocalLauncher
+from mission_tui.supervisor.launchers.order import drop_run_markers
 from mission_tui.supervisor.launchers.preloaded import preloading
 from mission_tui.supervisor.lifecycle.adoption import taking_in, view_of_waiting
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher

@@ -30,7 +30,7 @@ from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.removal import kill_live, remove_runs
 from mission_tui.supervisor.host.process_files import pss_bytes, read_stat
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs

@@ -47,8 +47,8 @@ from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec, read_terms
 from mission_tui.supervisor.host.identity import Holder, Process
-from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import FoundProcesses, Started
+from mission_tui.supervisor.launchers.order import Caller
 
 __all__ = ["Body", "Held", "Link", "NoGpu", "NoProvenance", "SupervisorKilledError", "World"]
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from pkgutil import iter_modules
 
-from mission_tui.supervisor.launchers.caller import LENDABLE
+from mission_tui.supervisor.launchers.order import LENDABLE
 from mission_tui.trainer.foreign_python import NEEDED, OLDEST_PYTHON, _numbers
 from mission_tui.tui import textual_fixes
 

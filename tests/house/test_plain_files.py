@@ -33,7 +33,7 @@ EXCEPTIONS = {
     "supervisor/host/machine.py": KERNEL,
     "supervisor/watching/usage.py": KERNEL,
     "supervisor/host/children.py": KERNEL,
-    "supervisor/launchers/caller.py": KERNEL,
+    "supervisor/launchers/order.py": KERNEL,
     "supervisor/launchers/provenance_probe.py": "code and packages that a run is made of, in its own short process",
     "cli/doctor_checks/machine.py": KERNEL,
     "cli/doctor_checks/installation.py": KERNEL,

@@ -42,8 +42,7 @@ from mission_tui.supervisor.host.identity import (
 )
 from mission_tui.supervisor.host.process_files import hanging
 from mission_tui.supervisor.launchers import Capabilities, Job, JobStatus, Occupant, Reached, Stage
-from mission_tui.supervisor.launchers.caller import recover_secrets
-from mission_tui.supervisor.launchers.order import keeper_words
+from mission_tui.supervisor.launchers.order import keeper_words, recover_secrets
 from mission_tui.supervisor.launchers.preloaded import NotPreloadedError, Preloaders
 
 

@@ -22,7 +22,7 @@ from mission_tui.records.files.atomic import write_atomic, write_json
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.tasks import Task, run_task
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.order import Caller
 
 _PROBE = Path(__file__).with_name("provenance_probe.py")
 """Named, never imported: what it loads (packages' metadata, mail headers, OpenSSL) costs a start 15 ms."""

@@ -33,7 +33,7 @@ from mission_tui.records.runs.spec_file import read_terms
 from mission_tui.supervisor.ending.ladder import resume_ending
 from mission_tui.supervisor.host.children import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants
-from mission_tui.supervisor.launchers.caller import Caller, with_script_python
+from mission_tui.supervisor.launchers.order import Caller, with_script_python
 from mission_tui.supervisor.lifecycle.capacity import with_placement
 from mission_tui.supervisor.lifecycle.outcome import abandon, finish, sweep
 from mission_tui.supervisor.lifecycle.run_queue import as_set, ends_of_others, must_wait

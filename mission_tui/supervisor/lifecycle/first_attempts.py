@@ -30,16 +30,16 @@ from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.code_files import check_rules, kept_rules
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, new_run_id
-from mission_tui.supervisor.launchers.caller import (
+from mission_tui.supervisor.launchers.order import (
     VISIBLE,
     Caller,
     absolute_paths,
+    attempt_order,
     check_program,
     needs_no_preflight,
     preflight,
     with_spec_env,
 )
-from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import (
     check_machine,

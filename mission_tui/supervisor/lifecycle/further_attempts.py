@@ -31,16 +31,16 @@ from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
-from mission_tui.supervisor.launchers.caller import (
+from mission_tui.supervisor.launchers.order import (
     Caller,
     Spaces,
     absolute_paths,
+    attempt_order,
     check_program,
     needs_no_preflight,
     preflight,
     with_spec_env,
 )
-from mission_tui.supervisor.launchers.order import attempt_order
 from mission_tui.supervisor.lifecycle.attempts import begin, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine
 from mission_tui.supervisor.runs.core import Core

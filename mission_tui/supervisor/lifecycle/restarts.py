@@ -18,7 +18,7 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.lifecycle import further_attempts
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
 from mission_tui.supervisor.lifecycle.outcome import due_restarts

@@ -49,8 +49,13 @@ from mission_tui.fleet.specs.spec import LaunchItem, Spec, command_words
 from mission_tui.records.files.atomic import storing, write_atomic
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.spec_file import spec_document
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, needs_no_preflight, preflight
-from mission_tui.supervisor.launchers.order import trainer_environ
+from mission_tui.supervisor.launchers.order import (
+    Caller,
+    absolute_paths,
+    needs_no_preflight,
+    preflight,
+    trainer_environ,
+)
 from mission_tui.supervisor.lifecycle.capacity import check_machine, claims_of, headroom_now, queued_run
 from mission_tui.supervisor.lifecycle.outcome import abandon, due_restarts
 from mission_tui.supervisor.runs.core import Core

@@ -25,7 +25,7 @@ from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child
 from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, JobStatus, Launcher
-from mission_tui.supervisor.launchers.caller import VISIBLE
+from mission_tui.supervisor.launchers.order import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
 
 

@@ -23,8 +23,15 @@ from mission_tui.records.files.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.supervisor.launchers.caller import OURS, VISIBLE, Caller, env_file_of, with_spec_env
-from mission_tui.supervisor.launchers.order import trainer_environ, withheld_names
+from mission_tui.supervisor.launchers.order import (
+    OURS,
+    VISIBLE,
+    Caller,
+    env_file_of,
+    trainer_environ,
+    with_spec_env,
+    withheld_names,
+)
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 

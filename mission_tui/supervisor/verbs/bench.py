@@ -32,7 +32,7 @@ from mission_tui.records.files.jsonl import AppendLog
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.ending.removal import remove_runs
-from mission_tui.supervisor.launchers.caller import caller_from
+from mission_tui.supervisor.launchers.order import caller_from
 from mission_tui.supervisor.lifecycle.capacity import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core

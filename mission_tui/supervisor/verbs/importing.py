@@ -39,8 +39,14 @@ from mission_tui.records.files.atomic import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.host.tasks import Task, run_task
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, as_module, caller_from, with_spec_env
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import (
+    Caller,
+    absolute_paths,
+    as_module,
+    attempt_order,
+    caller_from,
+    with_spec_env,
+)
 from mission_tui.supervisor.lifecycle.adoption import load_ended, take_in_anew
 from mission_tui.supervisor.lifecycle.first_attempts import new_run
 from mission_tui.supervisor.queries.details import adoption_sheet

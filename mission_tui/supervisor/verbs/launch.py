@@ -58,20 +58,21 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.children import said_of_limits
 from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
-from mission_tui.supervisor.launchers.caller import (
+from mission_tui.supervisor.launchers.order import (
     VISIBLE,
     Caller,
     absolute_paths,
     as_module,
+    attempt_order,
     caller_from,
     check_program,
     needs_no_preflight,
     preflight,
     program,
+    trainer_environ,
     with_script_python,
     with_spec_env,
 )
-from mission_tui.supervisor.launchers.order import attempt_order, trainer_environ
 from mission_tui.supervisor.lifecycle import first_attempts
 from mission_tui.supervisor.lifecycle.capacity import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait

@@ -31,8 +31,7 @@ from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, new
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.ladder import stop_gracefully, thaw_run
-from mission_tui.supervisor.launchers.caller import needs_no_preflight, preflight, with_spec_env
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import attempt_order, needs_no_preflight, preflight, with_spec_env
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.attempts import LONGEST_WAIT_S, ask_checkpoints, first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations

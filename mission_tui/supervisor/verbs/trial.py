@@ -38,8 +38,14 @@ from mission_tui.records.runs.checkpoint import Manifest, newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.host.tasks import TaskError
-from mission_tui.supervisor.launchers.caller import Caller, absolute_paths, needs_no_preflight, preflight, with_spec_env
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import (
+    Caller,
+    absolute_paths,
+    attempt_order,
+    needs_no_preflight,
+    preflight,
+    with_spec_env,
+)
 from mission_tui.supervisor.lifecycle.capacity import refresh_reservations
 from mission_tui.supervisor.lifecycle.first_attempts import begin_first_attempt, new_run, reserved, rules_for
 from mission_tui.supervisor.lifecycle.further_attempts import plan_attempt

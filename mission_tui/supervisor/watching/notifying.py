@@ -32,7 +32,7 @@ from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import Restart, RunView
 from mission_tui.supervisor.host.children import Child, start_child
-from mission_tui.supervisor.launchers.caller import Caller
+from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs

@@ -11,8 +11,7 @@ import pytest
 from mission_tui.fleet.specs.consistency import default_threads
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.caller import Caller
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import Caller, attempt_order
 
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 

@@ -29,8 +29,8 @@ from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor import clock
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.launchers.provenance import ProvenanceWatch
 from mission_tui.supervisor.launchers.ray import RayLauncher
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher

@@ -14,8 +14,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep
-from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher
+from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.lifecycle import first_attempts
 from mission_tui.supervisor.lifecycle.first_attempts import begin_runs
 from mission_tui.supervisor.runs.core import Core

@@ -19,8 +19,7 @@ from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Clone, Resume
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.caller import Caller, with_spec_env
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import Caller, attempt_order, with_spec_env
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
 from tests.supervisor.lifecycle.test_command import output, shell
 from tests.supervisor.simulated_lab import SimulatedLab

@@ -39,9 +39,8 @@ from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.files.jsonl import read_all
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.supervisor.launchers.caller import Caller
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.launchers.order import attempt_order
+from mission_tui.supervisor.launchers.order import Caller, attempt_order
 from mission_tui.supervisor.lifecycle.attempts import open_live_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core

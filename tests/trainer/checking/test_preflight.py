@@ -18,7 +18,7 @@ from gymnasium import spaces
 import mission_tui.envs  # noqa: F401 - registers MissionGym
 from mission_tui.errors import install_words
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
-from mission_tui.supervisor.launchers.caller import needs_no_preflight
+from mission_tui.supervisor.launchers.order import needs_no_preflight
 from mission_tui.trainer.checking.preflight import _KNOWN, known_spaces, main
 from mission_tui.trainer.spaces import refusal, short
 from tests.missing import search_path_without
