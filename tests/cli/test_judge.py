@@ -389,6 +389,7 @@ def test_event_files_of_cleanrl(tmp_path: Path) -> None:
     assert getattr(last, "metrics", {}) == {
         "train/approx_kl": 0.02,
         "train/entropy_loss": -0.5,
+        "train/clip_range": 0.1,
         "rollout/ep_rew_mean": 2.0,
         "rollout/ep_len_mean": 9.0,
     }

@@ -296,6 +296,29 @@ def test_event_files_in_folders_are_found(desk: Desk, logs: Path, followers: lis
     assert abs(desk.of(UpdateDone)[-1].t - time.time()) < 60
 
 
+def test_a_row_of_an_event_file_is_taken_whole(desk: Desk, logs: Path, followers: list[Follower]) -> None:
+    """Its tags are written one after the other, and a look may come in between; what the script meant to reach and its
+    clip range stand in its own table of arguments.
+    """
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    ours = follower(desk, logs, followers)
+    with tensorboard.SummaryWriter(str(logs / "PPO_1")) as writer:
+        writer.add_text("hyperparameters", "|param|value|\n|-|-|\n|total_timesteps|300|\n|clip_coef|0.1|")
+        for steps_then in (64, 128, 192):
+            writer.add_scalar("losses/value_loss", 0.5, steps_then)
+            writer.flush()
+            ours.poll()
+            writer.add_scalar("losses/approx_kl", 0.01, steps_then)
+        writer.add_scalar("losses/value_loss", 0.5, 256)
+    ours.poll()
+    expected = {"train/value_loss": 0.5, "train/approx_kl": 0.01, "train/clip_range": 0.1}
+    assert [(row.timesteps, row.metrics, row.total_timesteps) for row in desk.of(UpdateDone)] == [
+        (at, expected, 300) for at in (64, 128, 192)
+    ]
+    ours.poll(over=True)
+    assert steps(desk) == [64, 128, 192, 256]
+
+
 def test_what_cannot_be_read_is_said_once(
     desk: Desk, logs: Path, followers: list[Follower], capsys: pytest.CaptureFixture[str]
 ) -> None:

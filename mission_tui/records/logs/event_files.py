@@ -77,7 +77,8 @@ def event_rows(
     steps = [step for file in files for step in _steps(file, words, damage)]
     tags = {tag for step in steps for tag in step.values}
     if not tags.isdisjoint(CLEANRL):
-        return _cleanrl_rows(steps)
+        # Who follows the log takes only its rows: without the range a KL would be measured against the default one.
+        return _cleanrl_rows(steps, _number(words, "clip_coef"))
     if RETURN in tags:
         if to_import:
             raise LogError(f"{path}: is a log of CleanRL, and not of its PPO: it can be judged, and not imported")
@@ -157,7 +158,7 @@ def _row(step: Step) -> TableRow:
     return TableRow(cells | {STEPS: float(step.step)}, step.t)
 
 
-def _cleanrl_rows(steps: Iterable[Step]) -> Iterator[TableRow]:
+def _cleanrl_rows(steps: Iterable[Step], clip_range: float | None = None) -> Iterator[TableRow]:
     """One row per update: the steps with losses, with the episodes that ended since the one before."""
     recent: deque[float] = deque(maxlen=EPISODES)
     lasted: deque[float] = deque(maxlen=EPISODES)
@@ -171,6 +172,8 @@ def _cleanrl_rows(steps: Iterable[Step]) -> Iterator[TableRow]:
             continue
         if ENTROPY in step.values:
             cells["train/entropy_loss"] = -step.values[ENTROPY][-1]
+        if clip_range is not None:
+            cells["train/clip_range"] = clip_range
         recent.extend(returns)
         lasted.extend(lengths)
         if recent:
@@ -186,6 +189,12 @@ def _table(tensor: Any) -> dict[str, str]:
     text = tensor.string_val[0].decode("utf-8", errors="replace") if tensor.string_val else ""
     lines = [line.strip().strip("|").split("|", 1) for line in text.splitlines()]
     return {cells[0].strip(): cells[1].strip() for cells in lines if len(cells) == 2}
+
+
+def total_timesteps(words: dict[str, str]) -> int | None:
+    """How many steps the script was told to train for, by the `words` that `event_rows` found."""
+    total = _number(words, "total_timesteps")
+    return int(total) if total is not None and total >= 1.0 else None
 
 
 def _argument_settings(words: dict[str, str]) -> dict[str, Any]:

@@ -244,8 +244,10 @@ class Follower:
     def is_reported(self) -> bool:
         return self._reported is not None
 
-    def poll(self) -> None:
-        """Write what is new and pass on what was ordered. What cannot be read or written is said once."""
+    def poll(self, *, over: bool = False) -> None:
+        """Write what is new and pass on what was ordered; `over`: the attempt has ended. What cannot be read or written
+        is said once.
+        """
         try:
             if self._reported is None and self._files.reported.exists():
                 self._telemetry = self._telemetry or self._connected()
@@ -253,7 +255,7 @@ class Follower:
             if self._reported is not None:
                 self._reported.poll()
             elif self._logs is not None:
-                self._logs.poll()
+                self._logs.poll(over=over)
         except (MissionError, OSError) as error:
             self._complain(str(error))
             if isinstance(error, StorageError):
@@ -331,7 +333,7 @@ def main(words: Sequence[str]) -> int:
     while True:
         over = files.exit.exists() or not lease_is_held(run_dir.lease)
         begun = time.monotonic()
-        follower.poll()
+        follower.poll(over=over)
         if over:
             follower.close()
             return 0

@@ -30,7 +30,7 @@ from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.procfs import Stat, boot_id, own_processes
 from mission_tui.records.files.jsonl import AppendLog, read_all
-from mission_tui.records.logs.event_files import event_rows
+from mission_tui.records.logs.event_files import event_rows, total_timesteps
 from mission_tui.records.logs.log import LogError, TableRow
 from mission_tui.records.logs.monitors import Ended, read_monitors, sample_of
 from mission_tui.records.logs.table import complete_rows, read_csv, read_json, updates_of
@@ -46,6 +46,9 @@ _EVENTS_OF = re.compile(r"\.tfevents\.\d+\.(?P<host>.+)\.(?P<pid>\d+)\.\d+(\.v2)
 _AT_FDCWD, _STATX_BTIME = -100, 0x800
 _STATX_BYTES, _BTIME_AT = 256, 80
 _GENERATIONS = 64
+_WRITTEN_S = 1.0
+_ALIKE = 3
+"""From this row of an event file on each has the tags of the one before."""
 
 
 @dataclass
@@ -62,11 +65,15 @@ class FollowedLogs:
     said: tuple[Path, ...] = ()
     opened: bool = False
     found_at: float = 0.0
+    over: bool = False
     known: dict[Path, int] = field(default_factory=dict)
     ended: int = 0
 
-    def poll(self) -> None:
-        """Write what is new. Raises `LogError`, `OSError` and `StorageError`."""
+    def poll(self, *, over: bool = False) -> None:
+        """Write what is new, and once the command is `over` also what it left half written. Raises `LogError`,
+        `OSError` and `StorageError`.
+        """
+        self.over = over
         found = self._found()
         monitors = [path for path in found if path.name.endswith(MONITOR)]
         tables = [path for path in found if path not in monitors]
@@ -103,7 +110,8 @@ class FollowedLogs:
             if not later:
                 return
             first = min(later, key=later.__getitem__)
-            self._updates(self.source, episodes)  # what it said since it was read, and before the next one began
+            # What it said since it was read, and before the next one began.
+            self._updates(self.source, episodes, whole=True)
             self.source = min((it for it in later if later[it] <= first.stat().st_mtime), key=self._rank)
             self._updates(self.source, episodes)
             self.known.setdefault(self.source, 0)
@@ -111,8 +119,9 @@ class FollowedLogs:
     def _rank(self, path: Path) -> tuple[bool, int | None, float]:
         return not self.own.was_held(path), _kind(path), -path.stat().st_mtime
 
-    def _updates(self, path: Path, episodes: Sequence[Ended]) -> None:
-        updates = updates_of(complete_rows(_table(path)))
+    def _updates(self, path: Path, episodes: Sequence[Ended], *, whole: bool = False) -> None:
+        written, total = _table(path, whole=whole or self.over)
+        updates = updates_of(complete_rows(written))
         if len(updates) <= self.known.get(path, 0):
             return
         rows = self._open()
@@ -124,7 +133,7 @@ class FollowedLogs:
         for update in new:
             fresh = [it for it in episodes if it.steps > self.ended]
             said = update if not fresh else structs.replace(update, episodes=sample_of(fresh))
-            self._write(rows, said, update.timesteps, update.steps_per_s or rate)
+            self._write(rows, said, update.timesteps, update.steps_per_s or rate, total)
             self.known[path] = self.known.get(path, 0) + 1
             self.ended = fresh[-1].steps if fresh else self.ended
 
@@ -152,8 +161,9 @@ class FollowedLogs:
         before, self.found_at = self.found_at, time.monotonic()
         return steps / (self.found_at - before) if before else 0.0
 
-    def _write(self, rows: Rows, update: UpdateDone, steps: int, rate: float) -> None:
-        rows.update(steps, update.t or time.time(), (0.0, 0.0), rate, update.metrics, update.episodes)
+    def _write(self, rows: Rows, update: UpdateDone, steps: int, rate: float, total: int | None = None) -> None:
+        t = update.t or time.time()
+        rows.update(steps, t, (0.0, 0.0), rate, update.metrics, update.episodes, total_timesteps=total)
 
 
 def _kind(path: Path) -> int | None:
@@ -165,21 +175,37 @@ def _kind(path: Path) -> int | None:
 
 def _has_rows(path: Path) -> bool:
     try:
-        return bool(updates_of(complete_rows(_table(path))))
+        return bool(updates_of(complete_rows(_table(path, whole=False)[0])))
     except (LogError, OSError):
         return False
 
 
-def _table(path: Path) -> list[TableRow]:
+def _table(path: Path, *, whole: bool) -> tuple[list[TableRow], int | None]:
+    """The rows of the log at `path`, and how many steps it says there are to be; without a last row that may still be
+    written, unless the log is `whole`.
+    """
     if "tfevents" in path.name:
-        return list(event_rows(path, [path], {}, []))
+        words: dict[str, str] = {}
+        rows = list(event_rows(path, [path], words, []))
+        return (rows if whole or _ends_whole(rows) else rows[:-1]), total_timesteps(words)
     if not path.stat().st_size:
-        return []  # SB3 makes it before the first rollout
+        return [], None  # SB3 makes it before the first rollout
     rows = list((read_json if path.suffix == ".json" else read_csv)(path, []))
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         # A line without its newline is still being written.
-        return rows if file.read() == b"\n" else rows[:-1]
+        return (rows if file.read() == b"\n" else rows[:-1]), None
+
+
+def _ends_whole(rows: Sequence[TableRow]) -> bool:
+    """Whether the last row of an event file has the tags of the one before, which are written one after the other.
+
+    Evaluations come with some rows only, and SB3's first row has nothing of an update: the first two need to have had
+    time.
+    """
+    if len(rows) < _ALIKE:
+        return not rows or time.time() - rows[-1].t > _WRITTEN_S
+    return all(tag in rows[-1].cells for tag in rows[-2].cells if not tag.startswith("eval/"))
 
 
 class OwnFiles:
