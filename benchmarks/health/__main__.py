@@ -206,19 +206,22 @@ are not counted. That list was fixed before it was counted, and has nothing in i
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
 ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to their
-runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There were six small
-worlds and one of Gymnasium's: `homing`, a goal that is only heard, three observations stacked; `escaping`, four rooms
-with one reward at the end of up to 300 steps; `rowing`, eight continuous actions at a gamma of 0.997, all normalised;
-`skiing`, which ends at the first failure and gets harder until then; `elevating`, 128 environments with eight steps of
-each an update; `throwing`, a curriculum, which is a tuning task since; `reacher-zoo`, Reacher with the settings of the
-RL zoo, one environment and minibatches of 32. A run has one of three labels:
+runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There are six small
+worlds and one of Gymnasium's: `lifting`, two arms that hold one of two things, all normalised; `tolling`, episodes of
+500 steps, 8 environments with 512 steps of each an update; `welding`, two continuous actions of which one goes to 0.05
+and the other to 10, 64 environments with 16 steps of each an update; `milling`, discrete heads of five, three and two;
+`shedding`, a card game in which what is not allowed costs; `keeping`, of whose observations a third is blank, four of
+them stacked, paid at the end; `inverted-zoo`, InvertedPendulum with the settings of the RL zoo, one environment with 32
+steps an update. A run has one of three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
   row, by the measure that is taken of scores. A harm that passes counts while it lasts.
 - *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
   `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `ent-0.01`, `whole-batch`, `gae-0.8`, `small-net`, `raw-advantage`
-  (advantages that are not normalised), and `resumed`, a training that is stopped and goes on as it was.
+  (advantages that are not normalised), and `resumed`, a training that is stopped and goes on as it was. New are
+  `large-net`, `relu`, `gamma-0.95`, `vf-1`, `lr-third` (a rate of 0.0003 for one of 0.001) and `warm-up`, a rate that
+  grows over the first twenty updates.
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 

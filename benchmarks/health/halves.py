@@ -140,6 +140,16 @@ TASKS: Mapping[str, tuple[Half, str]] = {
         "a curriculum: what is asked grows with what is hit; moved here once false warnings of it had led to a change",
     ),
     "reacher-zoo": ("scoring", "the settings of the RL zoo on one environment, minibatches of 32, learned slowly"),
+    "lifting": ("scoring", "two arms and a thing to leave alone, everything normalised"),
+    "tolling": ("scoring", "8 environments, updates of 512 steps each, episodes of 500"),
+    "welding": (
+        "scoring",
+        "two continuous actions of very different sizes, 64 environments, 16 steps an update",
+    ),
+    "milling": ("scoring", "discrete heads of different sizes, some choices do nothing"),
+    "shedding": ("scoring", "cards: a move that is not allowed costs, most are not"),
+    "keeping": ("scoring", "a third of what is seen is missing, four observations stacked, paid at the end"),
+    "inverted-zoo": ("scoring", "the settings of the RL zoo on one environment, updates of 32 steps"),
 }
 """Half and reason by the name of the task."""
 
@@ -199,6 +209,13 @@ THREE_LABELS = (
     "elevating",
     "throwing",
     "reacher-zoo",
+    "lifting",
+    "tolling",
+    "welding",
+    "milling",
+    "shedding",
+    "keeping",
+    "inverted-zoo",
 )
 """Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
 
@@ -209,12 +226,13 @@ harm is seen: then it counts for nothing from there on, and is listed on the pag
 """
 
 FRESH = (
-    "homing",
-    "escaping",
-    "rowing",
-    "skiing",
-    "elevating",
-    "reacher-zoo",
+    "lifting",
+    "tolling",
+    "welding",
+    "milling",
+    "shedding",
+    "keeping",
+    "inverted-zoo",
 )
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule that any of them could have led to.
@@ -287,6 +305,12 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "gae-0.8": ("scoring", "healthy; advantages that look less far ahead"),
     "raw-advantage": ("scoring", "healthy; advantages are not normalised"),
     "small-net": ("scoring", "healthy; one layer of 32"),
+    "large-net": ("scoring", "healthy; two layers of 256"),
+    "relu": ("scoring", "healthy; ReLU in the place of tanh"),
+    "vf-1": ("scoring", "healthy; a value loss with twice the weight"),
+    "gamma-0.95": ("scoring", "healthy; a nearer horizon, where 0.99 was set"),
+    "lr-third": ("scoring", "healthy; a learning rate of 0.0003, where 0.001 was set"),
+    "warm-up": ("scoring", "healthy; the learning rate grows over the first twenty updates"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

@@ -56,6 +56,7 @@ __all__ = [
     "stops",
     "survival_bonus",
     "swaps_actions",
+    "warms_up",
     "without_checkpoints",
 ]
 
@@ -246,6 +247,16 @@ def creeps(onset: int, factor: float) -> Tamper:
     def tamper(bench: Bench, update: int) -> None:
         if update >= onset:
             _set_learning_rate(bench, factor ** (update - onset + 1))
+
+    return tamper
+
+
+def warms_up(updates: int) -> Tamper:
+    """Over the first `updates` updates the learning rate grows to what was set, as schedules of one's own do."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        if update <= updates:
+            _set_learning_rate(bench, update / updates)
 
     return tamper
 

@@ -58,14 +58,18 @@ __all__ = [
     "HOVERING",
     "INVENTORY",
     "INVERTED_PENDULUM",
+    "INVERTED_ZOO",
+    "KEEPING",
     "KEYS",
     "LANDER_SINGLE",
     "LARGE_LAKE",
     "LENDING",
+    "LIFTING",
     "LOCKS",
     "LUNAR_CONTINUOUS",
     "LUNAR_LANDER",
     "MACHINE",
+    "MILLING",
     "MINING",
     "MISSION",
     "MOUNTAIN_CAR",
@@ -92,6 +96,7 @@ __all__ = [
     "SAILING",
     "SCHEDULING",
     "SEALED_MISSION",
+    "SHEDDING",
     "SHIPPING",
     "SIGHTLESS",
     "SIGNALLING",
@@ -104,15 +109,17 @@ __all__ = [
     "SWITCHING",
     "TAXI",
     "THROWING",
+    "TOLLING",
     "TRACKING",
     "WALKER",
     "WATERING",
+    "WELDING",
     "Task",
 ]
 
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
-TENTH = "benchmarks.health.tenth_worlds"
+TENTH, TWELFTH = "benchmarks.health.tenth_worlds", "benchmarks.health.twelfth_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -763,4 +770,57 @@ REACHER_ZOO = Task(
         max_grad_norm=0.9,
     ),
     _returns,
+)
+LIFTING = Task(
+    "lifting",
+    EnvSpec(id=f"{TWELFTH}:Lifting-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=50, batch_size=200, n_epochs=6, learning_rate=1e-3, gamma=0.95),
+    _hits,
+)
+TOLLING = Task(
+    "tolling",
+    EnvSpec(id=f"{TWELFTH}:Tolling-v0", n_envs=8, vec="inline"),
+    PpoSpec(n_steps=512, batch_size=256, n_epochs=4, learning_rate=1e-3),
+    _hits,
+)
+WELDING = Task(
+    "welding",
+    EnvSpec(id=f"{TWELFTH}:Welding-v0", n_envs=64, vec="inline"),
+    PpoSpec(n_steps=16, batch_size=256, n_epochs=5, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+MILLING = Task(
+    "milling",
+    EnvSpec(id=f"{TWELFTH}:Milling-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gamma=0.97, ent_coef=0.005),
+    _hits,
+)
+SHEDDING = Task(
+    "shedding",
+    EnvSpec(id=f"{TWELFTH}:Shedding-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=6, learning_rate=2e-3, gamma=0.98, ent_coef=0.01),
+    _hits,
+)
+KEEPING = Task(
+    "keeping",
+    EnvSpec(id=f"{TWELFTH}:Keeping-v0", n_envs=16, vec="inline", frame_stack=4),
+    PpoSpec(n_steps=60, batch_size=240, n_epochs=4, learning_rate=7e-4),
+    _hits,
+)
+INVERTED_ZOO = Task(
+    "inverted-zoo",
+    EnvSpec(id="InvertedPendulum-v5", n_envs=1, vec="inline", normalize=True),
+    PpoSpec(
+        n_steps=32,
+        batch_size=64,
+        n_epochs=5,
+        learning_rate=0.000222425,
+        gamma=0.999,
+        gae_lambda=0.9,
+        clip_range=0.4,
+        ent_coef=1.37976e-07,
+        vf_coef=0.19816,
+        max_grad_norm=0.3,
+    ),
+    _lengths,
 )
