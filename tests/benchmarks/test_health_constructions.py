@@ -5,15 +5,18 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 from msgspec import structs
 
 from benchmarks.health.constructions import CONSTRUCTIONS
 from benchmarks.health.halves import CONSTRUCTIONS as HALVES
 from benchmarks.health.halves import SEEDS, TASKS, THREE_LABELS, is_known
 from benchmarks.health.harm import fell_behind, hung, lost_for_long, paid_less, swung, turned_nan
-from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops
-from benchmarks.health.tasks import CARTPOLE, MISSION
+from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops, warms_up
+from benchmarks.health.tasks import CARTPOLE, KEEPING, LIFTING, MILLING, MISSION, SHEDDING, TOLLING, WELDING, Task
 from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
 from benchmarks.health.train import Tamper, record_training
 from mission_tui.fleet.events.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
@@ -73,6 +76,38 @@ def test_a_hang_is_a_gap_on_every_clock_of_the_trainer() -> None:
     harm = hung(trace, trace, 4, CARTPOLE.scores)
     assert harm is not None
     assert harm.update == 4
+
+
+@pytest.mark.slow
+def test_a_rate_that_warms_up_is_what_was_asked_for_from_then_on() -> None:
+    """It grows by one share an update, and stays where the settings have it."""
+    rates = [row.metrics["train/learning_rate"] for row in recorded(warms_up(4)).updates]
+    assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("task", [KEEPING, LIFTING, MILLING, SHEDDING, TOLLING, WELDING], ids=lambda task: task.name)
+def test_a_world_says_at_the_end_how_it_went(task: Task) -> None:
+    """It is an environment as Gymnasium wants it, the same for the same seed, and only its last step has an outcome."""
+    env = gymnasium.make(task.env.id, disable_env_checker=True)
+    check_env(env.unwrapped, skip_render_check=True)
+
+    def episode() -> list[float]:
+        env.reset(seed=7)
+        env.action_space.seed(7)
+        paid: list[float] = []
+        over, ended = False, dict[str, str]()
+        while not over:
+            assert not ended
+            _, reward, done, late, ended = env.step(env.action_space.sample())
+            paid.append(float(reward))
+            over = done or late
+        assert ended["outcome"] in ("hit", "miss")
+        return paid
+
+    paid = episode()
+    assert np.isfinite(paid).all()
+    assert paid == episode()
 
 
 @pytest.mark.slow
