@@ -23,9 +23,8 @@ from mission_tui.cli.tables.top import (
 )
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.processes import Usage
-from mission_tui.fleet.strips.attribution import Attribution, GpuDuty, RunShare
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, OtherProgram, RunView, Utilisation
-from mission_tui.present.machines import share_of
+from mission_tui.present.machines import Attribution, GpuDuty, RunShare, share_of
 from tests.shell import Shell
 from tests.tui.fleets import a_fleet, a_run, host
 from tests.waiting import until

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mission_tui.fleet.strips.attribution import attribute, duty_sentence
 from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip
+from mission_tui.present.machines import attribute, duty_sentence
 
 
 def phases(cycle_s: float, update_s: float, until: float, since: float = 0.0) -> tuple[Span, ...]:
