@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
-from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import SLOW_LEVELS, Cell, CellHistory
+from mission_tui.fleet.phases import PhaseHistory
+from mission_tui.fleet.strip import SLOW_LEVELS, Cell, CellHistory
 from mission_tui.records.meter_history import TIERS, restore_histories
 from mission_tui.records.runs.layout import instruments_dir, supervisor_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher

@@ -35,8 +35,8 @@ from benchmarks.terminal import Terminal
 from mission_tui.fleet.events.journal import AttemptStarting, RunCreated
 from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.health.judge import judge_of
+from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.store import KEPT_ROWS, Store
-from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 
 SUPERVISOR_PERCENT, SUPERVISOR_MB, SCREEN_PERCENT, KEY_MS, STATUS_S = 40.0, 250.0, 8.0, 50.0, 0.5

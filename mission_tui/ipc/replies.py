@@ -12,7 +12,7 @@ from mission_tui.fleet.events.provenance import Provenance, SettingChange
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.search import SearchResult
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.strip import Strip
 from mission_tui.fleet.views.played_frame import PlayedFrame
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, structs
 
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip, merged
+from mission_tui.fleet.strip import Cell, GpuTrack, Lane, Span, Strip, merged
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView
 from mission_tui.present.numbers import duration
 

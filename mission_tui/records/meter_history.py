@@ -17,8 +17,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.strips.phases import SpanHistory
-from mission_tui.fleet.strips.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
+from mission_tui.fleet.phases import SpanHistory
+from mission_tui.fleet.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
 from mission_tui.plain_files import make_folder, names_in, open_to_append
 from mission_tui.records.files.atomic import storing, write_all
 from mission_tui.records.files.jsonl import encode_line, read_all

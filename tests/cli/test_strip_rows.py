@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.cli.tables.top import strip_rows
-from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip
+from mission_tui.fleet.strip import Cell, GpuTrack, Lane, Span, Strip
 
 T = 1_795_257_600.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.strips.strip import Strip
+from mission_tui.fleet.strip import Strip
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetStrip
 from tests.shell import Shell

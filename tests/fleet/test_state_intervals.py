@@ -16,7 +16,7 @@ from mission_tui.fleet.events.journal import (
 from mission_tui.fleet.events.outcome import Stopped
 from mission_tui.fleet.history.journal_state import MOST_STATE_CHANGES, StateIntervals
 from mission_tui.fleet.history.run import RunHistory
-from mission_tui.fleet.strips.strip import StateInterval
+from mission_tui.fleet.strip import StateInterval
 
 JOURNAL: list[FleetEvent] = [
     RunCreated(1, 100.0, "heavy", "heavy"),

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip
+from mission_tui.fleet.strip import Cell, GpuTrack, Lane, Span, Strip
 from mission_tui.present.machines import attribute, duty_sentence
 
 

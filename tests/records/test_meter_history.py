@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from mission_tui.fleet.strips.strip import Cell, Span
+from mission_tui.fleet.strip import Cell, Span
 from mission_tui.records.meter_history import TIERS, CellsRecord, MeterFiles, SpansRecord
 
 FINE, MIDDLE, COARSE = TIERS

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from mission_tui.fleet.strips.strip import Cell, GpuTrack, Lane, Span, Strip
+from mission_tui.fleet.strip import Cell, GpuTrack, Lane, Span, Strip
 from tests.tui.fleets import GPU, LIVE, NOW
 
 __all__ = ["a_strip", "cells", "phases"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.strip import GpuTrack, Lane, Span, StateInterval, Strip
+from mission_tui.fleet.strip import GpuTrack, Lane, Span, StateInterval, Strip
 from mission_tui.ipc.replies import Refused, StripReply
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.tui.drawing.glyphs import to_ascii

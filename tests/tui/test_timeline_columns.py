@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mission_tui.fleet.strips.strip import Cell, Span
+from mission_tui.fleet.strip import Cell, Span
 from mission_tui.tui.state.timeline import (
     axis_of,
     busy_columns,

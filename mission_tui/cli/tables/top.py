@@ -19,7 +19,7 @@ from mission_tui.cli.terminal_output import CsvRows, Table, inert
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.outcome import PHASES, Phase
 from mission_tui.fleet.events.processes import Usage, worker_sentences
-from mission_tui.fleet.strips.strip import WIDTHS, Cell, Lane, Strip, merged
+from mission_tui.fleet.strip import WIDTHS, Cell, Lane, Strip, merged
 from mission_tui.fleet.text import clean_line
 from mission_tui.present.machines import Attribution, attribute, duty_sentence, share_of
 from mission_tui.present.numbers import DASH, count, in_unit, size

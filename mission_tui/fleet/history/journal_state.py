@@ -30,7 +30,7 @@ from mission_tui.fleet.events.processes import Peak, Placement, RunFlag
 from mission_tui.fleet.events.provenance import Origin
 from mission_tui.fleet.events.trials import TrialBranch, TrialPlan, TrialVerdict
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.fleet.strips.strip import StandState, StateInterval
+from mission_tui.fleet.strip import StandState, StateInterval
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.windows import Window
 

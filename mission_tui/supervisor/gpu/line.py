@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mission_tui.fleet.strips.strip import Cell
+from mission_tui.fleet.strip import Cell
 
 NO_INSTANCES = " (MIG mode, no instances)"
 """What the name of a GPU ends with of which nothing can be used."""

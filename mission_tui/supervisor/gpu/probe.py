@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 import pynvml
 
-from mission_tui.fleet.strips.strip import CELL_S, Cell, merged
+from mission_tui.fleet.strip import CELL_S, Cell, merged
 from mission_tui.supervisor.gpu import nvml
 from mission_tui.supervisor.gpu.line import NO_INSTANCES, GpuSample, ProbeLine
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 import msgspec
 
-from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
+from mission_tui.fleet.strip import METER_LEVELS, SLOW_LEVELS, WINDOW_S, Cell, CellHistory, merged
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import GpuMeters, Utilisation
 from mission_tui.gpu_driver import may_be_here

@@ -30,10 +30,10 @@ from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences,
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.metrics_state import MetricsState, course_rows
 from mission_tui.fleet.history.run import RunHistory, goal_of, setting_changes
+from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import Cell, CellHistory, GpuTrack, Lane, Strip
+from mission_tui.fleet.strip import Cell, CellHistory, GpuTrack, Lane, Strip
 from mission_tui.fleet.text import as_left, clean_line
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, SidesReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip

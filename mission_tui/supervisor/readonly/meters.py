@@ -15,9 +15,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import METER_LEVELS, WINDOW_S, Cell, CellHistory, Strip, merged
+from mission_tui.fleet.strip import METER_LEVELS, WINDOW_S, Cell, CellHistory, Strip, merged
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.meter_history import TIERS, MeterFiles, RestoredHistories, behind, restore_histories

@@ -32,9 +32,9 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.processes import LinkSeen, PhaseSeen, SizeSeen
 from mission_tui.fleet.history.run import Fact
 from mission_tui.fleet.launch_plan import check_name
+from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters, RunView, SupervisorInfo
 from mission_tui.records.files.atomic import Reserve, StorageError

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from mission_tui.fleet.strips.phases import PhaseHistory
-from mission_tui.fleet.strips.strip import Cell, CellHistory, Span
+from mission_tui.fleet.phases import PhaseHistory
+from mission_tui.fleet.strip import Cell, CellHistory, Span
 from mission_tui.records import meter_history
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.runs.layout import instruments_dir

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.strips.strip import WIDTHS, Cell, Lane, Span, StandState, Strip
+from mission_tui.fleet.strip import WIDTHS, Cell, Lane, Span, StandState, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import Answer, AnsweredBy, GetStrip
 from mission_tui.tui.client import LatestQuery

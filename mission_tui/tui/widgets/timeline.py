@@ -16,8 +16,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.fleet.events.outcome import ALIVE, PHASES, Phase
-from mission_tui.fleet.strips.strip import Cell, Lane
-from mission_tui.fleet.strips.strip import Strip as MachineStrip
+from mission_tui.fleet.strip import Cell, Lane
+from mission_tui.fleet.strip import Strip as MachineStrip
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.present import numbers
 from mission_tui.present.machines import attribute, duty_sentence

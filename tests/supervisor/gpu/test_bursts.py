@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mission_tui.fleet.strips.strip import CELL_S, merged
+from mission_tui.fleet.strip import CELL_S, merged
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from tests.nvml import ONE, Machine, needs_gcc
 from tests.supervisor.gpu_watching import meets

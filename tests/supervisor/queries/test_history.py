@@ -12,8 +12,8 @@ from mission_tui.fleet.events.journal import ClockStepped
 from mission_tui.fleet.events.metrics import RETURN, UpdateDone
 from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.fleet.history.course import MOST_STRETCHES
+from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.store import Store
-from mission_tui.fleet.strips.phases import PhaseHistory
 from mission_tui.ipc.requests import GetHistory, GetStrip
 from mission_tui.records.files.jsonl import encode_line
 from mission_tui.records.runs.layout import RunDir

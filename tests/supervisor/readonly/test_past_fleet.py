@@ -22,7 +22,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import Metric, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Finished, Stopped
-from mission_tui.fleet.strips.strip import StateInterval
+from mission_tui.fleet.strip import StateInterval
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
 from mission_tui.ipc.requests import GetLog, GetStrip
 from mission_tui.records.files.atomic import write_json

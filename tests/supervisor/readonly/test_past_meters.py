@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.strips.strip import Cell
+from mission_tui.fleet.strip import Cell
 from mission_tui.records.meter_history import TIERS, CellsRecord, Kept, MeterFiles
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.readonly.meters import NO_GPU, NO_METERS, PastMeters

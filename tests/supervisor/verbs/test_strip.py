@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.fleet.strips.strip import Lane, Span, Strip
+from mission_tui.fleet.strip import Lane, Span, Strip
 from mission_tui.ipc.replies import StripReply
 from mission_tui.ipc.requests import GetStrip, Resume
 from tests.nvml import Machine, needs_gcc

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.strips.strip import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, Strip
+from mission_tui.fleet.strip import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, Strip
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord, restore_histories

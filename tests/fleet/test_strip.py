@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.strips.strip import CELL_S, LEVELS, SLOW_LEVELS, Cell, CellAccumulator, CellHistory, merged
+from mission_tui.fleet.strip import CELL_S, LEVELS, SLOW_LEVELS, Cell, CellAccumulator, CellHistory, merged
 
 DAY_S = 86_400.0
 percents = st.lists(st.integers(0, 100).map(float), min_size=1, max_size=300)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mission_tui.fleet.events.outcome import Phase
-from mission_tui.fleet.strips.phases import PhaseHistory, SpanHistory, thinned
-from mission_tui.fleet.strips.strip import Span
+from mission_tui.fleet.phases import PhaseHistory, SpanHistory, thinned
+from mission_tui.fleet.strip import Span
 
 DAY_S = 86_400.0
 durations = st.lists(st.tuples(st.floats(0.01, 3.0), st.floats(0.01, 3.0)), min_size=1, max_size=60)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
 from mission_tui.fleet.events.outcome import PHASES, Phase
-from mission_tui.fleet.strips.strip import WIDTHS, Span
+from mission_tui.fleet.strip import WIDTHS, Span
 
 MOST_MARKS = 64
 """Marks that wait for a row: a script that reports phases may write none."""

@@ -1,1 +1,0 @@
-"""What happened when, as cells and spans on one time axis."""
