@@ -137,7 +137,7 @@ def follower(folder: Path) -> Iterator[psutil.Process]:
     """Who reads what is said in the run at `folder`, for as long as this lasts."""
     with (folder / "lease").open("wb") as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
-        process = subprocess.Popen([sys.executable, "-m", "mission_tui.trainer.following.follow", str(folder), "1"])
+        process = subprocess.Popen([sys.executable, "-m", "mission_tui.trainer.follow", str(folder), "1"])
         try:
             yield psutil.Process(process.pid)
         finally:

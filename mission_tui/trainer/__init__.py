@@ -1,6 +1,7 @@
 """Who trains: the process of one attempt, and the short processes around it. A layer uses those below it only.
 
-`checking`, `playing`, `following`, `tracking`, `export`, `import_run` and `import_checkpoint` are short processes.
+`checking`, `playing`, `export`, `import_run` and `import_checkpoint` are short processes; `follow` and `tracking` live
+beside a run.
 `__main__`, `training` and `learn` are one attempt, from its spec to the last checkpoint; `orders` are what may be asked
 of it meanwhile.
 `state` is everything that a training goes on from: copied out of it, kept in files, and put back.

@@ -18,7 +18,7 @@ from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.records.files.jsonl import read_all
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following.follow import Follower
+from mission_tui.trainer.follow import Follower
 from tests.supervisor.foreign import write_launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]

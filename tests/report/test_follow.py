@@ -17,8 +17,8 @@ from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.runs.attempt import Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following.follow import Follower
-from mission_tui.trainer.following.logs import made_at
+from mission_tui.trainer.follow import Follower
+from mission_tui.trainer.followed_logs import made_at
 from tests.report.conftest import Desk
 from tests.waiting import until
 
@@ -344,7 +344,7 @@ def test_one_follows_and_the_next_reads_the_rest(desk: Desk, logs: Path) -> None
     files = RunDir(desk.folder).attempt(1)
     desk.order()
     (logs / "progress.csv").write_text(HEADER + "1,64,10.0,,\n")
-    words = ["-m", "mission_tui.trainer.following.follow", str(desk.folder), "1", f"{logs}/*"]
+    words = ["-m", "mission_tui.trainer.follow", str(desk.folder), "1", f"{logs}/*"]
     first = os.open(files.path, os.O_RDONLY)
     fcntl.flock(first, fcntl.LOCK_EX)
     desk.run("", *words, code=75)
@@ -359,6 +359,6 @@ def test_one_follows_and_the_next_reads_the_rest(desk: Desk, logs: Path) -> None
 def test_following_imports_nothing_heavy(desk: Desk) -> None:
     """A follower lives beside every such run: no torch, no SB3, no numpy."""
     said = desk.run(
-        "import sys, mission_tui.trainer.following.follow; print({'torch', 'numpy', 'tensorboard'} & set(sys.modules))"
+        "import sys, mission_tui.trainer.follow; print({'torch', 'numpy', 'tensorboard'} & set(sys.modules))"
     )
     assert said == "set()\n"

@@ -82,7 +82,7 @@ def test_a_followed_command_is_charted_to_its_last_line(lab: Lab) -> None:
     view = lab.ended(run, 30)
     assert (view.outcome, view.update, view.timesteps) == ("finished", 59, 59 * 64)
     assert [row.update for row in rows(lab, run)] == list(range(1, 60))
-    until(lambda: not [it for it in lab.processes() if "mission_tui.trainer.following.follow" in it.cmdline()])
+    until(lambda: not [it for it in lab.processes() if "mission_tui.trainer.follow" in it.cmdline()])
 
 
 @pytest.mark.slow

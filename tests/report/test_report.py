@@ -23,8 +23,8 @@ from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.views.run import view_of
 from mission_tui.ipc.telemetry_messages import TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following import follow
-from mission_tui.trainer.following.follow import Follower
+from mission_tui.trainer import follow
+from mission_tui.trainer.follow import Follower
 from tests.report.conftest import Desk
 from tests.waiting import until
 

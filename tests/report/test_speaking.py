@@ -71,7 +71,7 @@ def followed(desk: Desk) -> Iterator[tuple[subprocess.Popen[str], subprocess.Pop
     with (desk.folder / "lease").open("wb") as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
         until(desk.reported.exists, 20)
-        follower = desk.start("", "-m", "mission_tui.trainer.following.follow", str(desk.folder), "1")
+        follower = desk.start("", "-m", "mission_tui.trainer.follow", str(desk.folder), "1")
         try:
             yield script, follower
         finally:

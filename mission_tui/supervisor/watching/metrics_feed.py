@@ -197,7 +197,7 @@ def follow(runs: Runs, run: LiveRun) -> None:
     if pattern is None and not files.reported.exists():
         return
     run.begin_following()
-    argv = [*module_words("mission_tui.trainer.following.follow"), str(run.dir.path), str(run.attempt)]
+    argv = [*module_words("mission_tui.trainer.follow"), str(run.dir.path), str(run.attempt)]
 
     def left(code: int) -> None:
         run.follower_left(elsewhere=code == EX_RESUMABLE)

@@ -1,4 +1,4 @@
-"""``python -m mission_tui.trainer.following.follow RUN_DIR ATTEMPT [PATTERN]``: a command's rows, written for it.
+"""``python -m mission_tui.trainer.follow RUN_DIR ATTEMPT [PATTERN]``: a command's rows, written for it.
 
 What the script says by `mission_tui.report` counts, read from `attempts/N/reported.jsonl`: each line once, also after
 another reader was here; a line that is none is passed over. One that says nothing has the logs under the absolute
@@ -41,7 +41,7 @@ from mission_tui.procfs import read_stat
 from mission_tui.records.files.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import lease_is_held, read_launch
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.trainer.following.logs import MEAN_OF, FollowedLogs, OwnFiles, Rows
+from mission_tui.trainer.followed_logs import MEAN_OF, FollowedLogs, OwnFiles, Rows
 
 READ_BYTES = 1 << 20
 FAMILY = "train/"

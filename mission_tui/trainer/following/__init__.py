@@ -1,1 +1,0 @@
-"""Commands that are not ours: their rows written for them, from their logs or from what they report."""
