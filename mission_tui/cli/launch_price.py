@@ -18,7 +18,7 @@ from mission_tui.present import numbers
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+    from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
     from mission_tui.fleet.specs.spec import LaunchItem, Spec
     from mission_tui.ipc.client import Connection
     from mission_tui.ipc.replies import Quoted
@@ -60,7 +60,7 @@ def _asked(session: Session, connection: Connection, items: Sequence[LaunchItem]
 
 def _estimated(items: Sequence[LaunchItem], environ: Mapping[str, str]) -> Quoted:
     """From the settings alone: there is no runs root yet, or it cannot be read."""
-    from mission_tui.fleet.capacity.cost import estimated_cost
+    from mission_tui.fleet.capacity.demand import estimated_cost
     from mission_tui.fleet.specs.consistency import cautions, default_threads
     from mission_tui.gpu_driver import has_gpu
     from mission_tui.ipc.replies import Quoted
@@ -88,7 +88,7 @@ def price_facts(items: Sequence[LaunchItem], quoted: Quoted) -> dict[str, Any]:
 
 def cost_facts(spec: Spec, cost: Cost, *, decided: bool) -> dict[str, Any]:
     """The price of one run in bytes and seconds; what is not known is null."""
-    from mission_tui.fleet.capacity.cost import first_update_s, whole_run_range_s, whole_run_s
+    from mission_tui.fleet.capacity.demand import first_update_s, whole_run_range_s, whole_run_s
 
     pace = cost.pace
     low_s, high_s = whole_run_range_s(spec, pace) or (None, None)
@@ -145,7 +145,7 @@ def _grouped(items: Sequence[LaunchItem], quoted: Quoted) -> dict[tuple[str, ...
 
 
 def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
-    from mission_tui.fleet.capacity.cost import first_update_s
+    from mission_tui.fleet.capacity.demand import first_update_s
     from mission_tui.fleet.specs.spec import LAUNCHERS
 
     gpu = "none" if cost.vram_bytes is None else f"{numbers.size(cost.vram_bytes)} {_source(seen=cost.vram_seen)}"
@@ -165,7 +165,7 @@ def _cells(spec: Spec, cost: Cost, *, decided: bool) -> tuple[str, ...]:
 
 
 def _whole_run(spec: Spec, pace: ReferenceSpeed | None) -> str:
-    from mission_tui.fleet.capacity.cost import whole_run_range_s, whole_run_s
+    from mission_tui.fleet.capacity.demand import whole_run_range_s, whole_run_s
 
     middle = whole_run_s(spec, pace)
     return numbers.duration_range(*(whole_run_range_s(spec, pace) or (middle, middle)))

@@ -253,7 +253,7 @@ def search_plan(
     prune: Pruning,
 ) -> SearchPlan:
     """The whole plan, checked. Raises `UsageError` and `PresetError`."""
-    from mission_tui.fleet.capacity.machine import busy_cores
+    from mission_tui.fleet.capacity.demand import busy_cores
     from mission_tui.fleet.specs.spec import LAUNCHERS
     from mission_tui.search.plan import SearchPlan, setting_of
 

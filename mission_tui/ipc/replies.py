@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
-from mission_tui.fleet.capacity.cost import Cost
+from mission_tui.fleet.capacity.demand import Cost
 from mission_tui.fleet.events.metrics import Metric
 from mission_tui.fleet.events.provenance import Provenance, SettingChange
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict

@@ -16,7 +16,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+    from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
     from mission_tui.fleet.specs.spec import Spec
 
 DASH = "-"

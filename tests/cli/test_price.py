@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.cli.launch_price import launch_price, price_facts, show_price
 from mission_tui.cli.session import Session
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, estimated_cost
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed, estimated_cost
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Quoted
 

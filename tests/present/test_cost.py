@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
 from mission_tui.present.numbers import all_at_once, differing_words
 
 GIB = 1 << 30

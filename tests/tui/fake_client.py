@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from msgspec import structs
 
 from mission_tui.errors import MissionError, NoSupervisorError
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
 from mission_tui.fleet.history.series import EPISODES
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.search import Confirmation, SearchResult, SearchTrial

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
 from mission_tui.fleet.views.snapshot import MachineView
 from mission_tui.ipc.replies import Quoted
 from mission_tui.ipc.requests import Act, GetStrip, Launch, Quote, Undo

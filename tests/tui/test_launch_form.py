@@ -12,7 +12,7 @@ from textual.keys import _character_to_key
 from textual.widgets import Input, TextArea
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed
 from mission_tui.fleet.specs.preset import SavedPreset, Saving
 from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused

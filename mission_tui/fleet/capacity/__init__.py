@@ -1,1 +1,1 @@
-"""What a machine can carry, what runs take of it, and whose turn it is."""
+"""What runs take of a machine, what it can carry, and whose turn it is."""

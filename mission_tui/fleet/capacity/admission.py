@@ -26,8 +26,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 from msgspec.structs import replace
 
-from mission_tui.fleet.capacity.cost import Claim
-from mission_tui.fleet.capacity.machine import MIB, Assessment, Machine, assess, busy_cores
+from mission_tui.fleet.capacity.demand import MIB, Assessment, Claim, Machine, assess, busy_cores
 from mission_tui.fleet.specs.schema import Place, described, fit_table
 from mission_tui.fleet.specs.spec import LimitsKeep, Spec
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from mission_tui.fleet.capacity.cost import ReferenceSpeed
+from mission_tui.fleet.capacity.demand import ReferenceSpeed
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of

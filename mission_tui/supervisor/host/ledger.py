@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
+from mission_tui.fleet.capacity.demand import Claim, Reservations, Reserved
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.records.files.atomic import write_all
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mission_tui.control_groups import group_memory, usable_cores
-from mission_tui.fleet.capacity.machine import Machine
+from mission_tui.fleet.capacity.demand import Machine
 from mission_tui.fleet.strip import METER_LEVELS, SLOW_LEVELS, CellHistory
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
 

@@ -26,8 +26,7 @@ from msgspec import Struct, field
 
 from mission_tui.errors import MissionError
 from mission_tui.fence import fence_document
-from mission_tui.fleet.capacity.cost import claim_elsewhere
-from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.capacity.demand import MIB, claim_elsewhere
 from mission_tui.fleet.events.processes import BEING_HANDED
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean

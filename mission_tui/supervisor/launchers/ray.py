@@ -21,8 +21,7 @@ from typing import Literal
 import msgspec
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.capacity.cost import MOST_CORES
-from mission_tui.fleet.capacity.machine import busy_cores
+from mission_tui.fleet.capacity.demand import MOST_CORES, busy_cores
 from mission_tui.fleet.specs.spec import RaySpec, Spec
 from mission_tui.paths import sha256
 from mission_tui.records.runs.attempt import Handle, LaunchOrder

@@ -24,8 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.cost import MOST_CORES
-from mission_tui.fleet.capacity.machine import MIB, busy_cores
+from mission_tui.fleet.capacity.demand import MIB, MOST_CORES, busy_cores
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.records.runs.attempt import LaunchOrder

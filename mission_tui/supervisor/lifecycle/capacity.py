@@ -24,8 +24,16 @@ from msgspec import structs
 from mission_tui.errors import PresetError
 from mission_tui.fleet.capacity import admission
 from mission_tui.fleet.capacity.admission import assess_combined, others_words, own_words, size_of
-from mission_tui.fleet.capacity.cost import Claim, claim_for, claim_with_usage, outstanding_ram, outstanding_vram
-from mission_tui.fleet.capacity.machine import MIB, SPARE_SHARE, Machine
+from mission_tui.fleet.capacity.demand import (
+    MIB,
+    SPARE_SHARE,
+    Claim,
+    Machine,
+    claim_for,
+    claim_with_usage,
+    outstanding_ram,
+    outstanding_vram,
+)
 from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.specs.algorithm import replay_buffer_of

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from msgspec import structs
 
-from mission_tui.fleet.capacity.machine import KEEPER_BYTES
+from mission_tui.fleet.capacity.demand import KEEPER_BYTES
 from mission_tui.fleet.events.journal import (
     ENDING,
     Asked,

@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.capacity.admission import gpu_for
-from mission_tui.fleet.capacity.cost import ReferenceSpeed
+from mission_tui.fleet.capacity.demand import ReferenceSpeed
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.metrics_state import MetricsState, course_rows

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from mission_tui.control_groups import usable_cores
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.capacity.cost import estimated_cost
+from mission_tui.fleet.capacity.demand import estimated_cost
 from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.consistency import cautions, default_threads

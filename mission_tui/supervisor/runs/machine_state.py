@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from mission_tui.errors import MissionError, PresetError
 from mission_tui.fleet.capacity.admission import MachineLimits, read_limits, tightest
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.fleet.capacity.reference_runs import Peaks
 from mission_tui.fleet.events.findings import FailedDuty, failed_again
 from mission_tui.fleet.store import Store

@@ -25,8 +25,15 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.capacity.admission import Admit, QueuedRun, Wait
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, claim_elsewhere, claim_for, cost_of, estimated_cost
-from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.capacity.demand import (
+    MIB,
+    Cost,
+    ReferenceSpeed,
+    claim_elsewhere,
+    claim_for,
+    cost_of,
+    estimated_cost,
+)
 from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
 from mission_tui.fleet.launch_plan import check_names
 from mission_tui.fleet.resume import ResumeFacts, judge_resume

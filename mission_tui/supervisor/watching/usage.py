@@ -24,7 +24,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.capacity.machine import KEEPER_BYTES
+from mission_tui.fleet.capacity.demand import KEEPER_BYTES
 from mission_tui.fleet.events.processes import Usage, UsageSeen
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherProgram

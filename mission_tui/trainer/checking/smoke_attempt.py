@@ -20,7 +20,7 @@ from gymnasium.utils.env_checker import check_env as check_for_gymnasium
 from stable_baselines3.common.env_checker import check_env as check_for_sb3
 
 from mission_tui.errors import MissionError, PresetError, raised_by
-from mission_tui.fleet.capacity.machine import MIB
+from mission_tui.fleet.capacity.demand import MIB
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.specs.algorithm import replay_buffer_of

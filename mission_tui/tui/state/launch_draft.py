@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Cost, ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
+from mission_tui.fleet.capacity.demand import Cost, ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.launch_plan import (
     RUNS_AT_ONCE,
     counted_seeds,

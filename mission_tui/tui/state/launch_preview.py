@@ -16,7 +16,7 @@ from typing import Any
 from rich.style import Style
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.capacity.cost import whole_run_s
+from mission_tui.fleet.capacity.demand import whole_run_s
 from mission_tui.fleet.specs.own_code import own_code, own_code_words
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.views.snapshot import MachineView, of_machine

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.capacity.machine import Machine, assess
+from mission_tui.fleet.capacity.demand import Machine, assess
 from mission_tui.fleet.specs.assignment import expand
 from mission_tui.fleet.specs.preset import as_tables, from_tables, resolve
 from mission_tui.fleet.specs.schema import TABLES

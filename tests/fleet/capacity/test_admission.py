@@ -24,7 +24,7 @@ from mission_tui.fleet.capacity.admission import (
     never_fits,
     size_of,
 )
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.fleet.specs.spec import LimitsKeep
 
 GIB = 1 << 30

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.capacity.admission import assess_combined
-from mission_tui.fleet.capacity.machine import MIB, Machine, assess, busy_cores, likely_workers
+from mission_tui.fleet.capacity.demand import MIB, Machine, assess, busy_cores, likely_workers
 from mission_tui.fleet.specs.spec import EnvSpec, KeepSpec, LimitsKeep, RunSpec, Spec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
+from mission_tui.fleet.capacity.demand import ReferenceSpeed, first_update_s, whole_run_range_s, whole_run_s
 from mission_tui.fleet.capacity.reference_runs import differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.journal import RunCreated
 from mission_tui.fleet.history.run import RunHistory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.machine import Machine, assess, estimate_memory, policy_parameters
+from mission_tui.fleet.capacity.demand import Machine, assess, estimate_memory, policy_parameters
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 MIB = 1 << 20

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from mission_tui.fleet.capacity.admission import assess_combined
-from mission_tui.fleet.capacity.cost import claim_for
-from mission_tui.fleet.capacity.machine import MIB, Machine, assess
+from mission_tui.fleet.capacity.demand import MIB, Machine, assess, claim_for
 from mission_tui.fleet.capacity.reference_runs import Peaks, shape_of
 from mission_tui.fleet.events.processes import Peak
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

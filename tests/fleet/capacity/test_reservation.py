@@ -7,15 +7,18 @@ import pytest
 from msgspec import structs
 
 from mission_tui.fleet.capacity.admission import assess_combined
-from mission_tui.fleet.capacity.cost import (
+from mission_tui.fleet.capacity.demand import (
     CONTEXT_BYTES,
+    KEEPER_BYTES,
+    MIB,
     Claim,
+    Machine,
+    assess,
     claim_for,
     claim_with_usage,
     outstanding_ram,
     outstanding_vram,
 )
-from mission_tui.fleet.capacity.machine import KEEPER_BYTES, MIB, Machine, assess
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 
 SPEC = Spec(preset="p", env=EnvSpec(id="MissionGym-v0"), run=RunSpec(total_timesteps=10_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.capacity.machine import estimate_memory, policy_parameters
+from mission_tui.fleet.capacity.demand import estimate_memory, policy_parameters
 from mission_tui.fleet.specs.algorithm import engine_of, lstm_shape
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.capacity.cost import Claim, Reservations, Reserved
+from mission_tui.fleet.capacity.demand import Claim, Reservations, Reserved
 from mission_tui.procfs import boot_id, read_stat
 from mission_tui.supervisor.host.ledger import LOCK, MOST_BYTES, PREFIX, Ledger, ledger_folder
 from tests.full_disk import fill, small_disk
@@ -30,7 +30,7 @@ CLAIMS = (Claim(cores=2, ram_bytes=1 << 30),)
 RESERVES = """
 import sys, time
 from pathlib import Path
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.supervisor.host import ledger as room
 room.LOCK_S = 20.0
 ledger = room.Ledger(Path(sys.argv[1]))
@@ -49,7 +49,7 @@ sys.stdin.read()
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.supervisor.host.ledger import Ledger
 ledger, left = Ledger(Path(sys.argv[1])), int(sys.argv[2])
 def dying(call):

@@ -118,7 +118,7 @@ def test_a_run_waits_for_memory_that_was_promised_elsewhere(lab: Lab, neighbour:
 RESERVES = """
 import sys
 from pathlib import Path
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.supervisor.host.ledger import Ledger
 Ledger(Path(sys.argv[1])).write((Claim(cores=1, ram_bytes=int(sys.argv[2])), Claim(cores=1)))
 print("written", flush=True)

@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.capacity.cost import Claim
+from mission_tui.fleet.capacity.demand import Claim
 from mission_tui.fleet.commands import never
 from mission_tui.fleet.events.metrics import TrainingEnded, TrainingStarted
 from mission_tui.fleet.specs import consistency
