@@ -28,8 +28,8 @@ from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
+from mission_tui.ipc.client_environment import captured_environ
 from mission_tui.ipc.requests import Act, Launch
 from mission_tui.records.files.jsonl import read_all
 from mission_tui.records.runs.attempt import read_handle

@@ -21,8 +21,8 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import Connection
+from mission_tui.ipc.client_environment import captured_environ
 from mission_tui.ipc.requests import GetSnapshot, Launch
 from mission_tui.paths import socket_dir
 from mission_tui.records.files.jsonl import read_all

@@ -13,8 +13,8 @@ from mission_tui.paths import health_files, preset_dirs, profile_dir, runs_root,
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.health_file import HealthFile
-    from mission_tui.ipc.captured import Origin
     from mission_tui.ipc.client import Connection
+    from mission_tui.ipc.client_environment import Origin
 
 
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class Session(NamedTuple):
     @property
     def origin(self) -> Origin:
         """Folder, Python, variables and limits of this call, as requests that launch something carry them."""
-        from mission_tui.ipc.captured import origin_of
+        from mission_tui.ipc.client_environment import origin_of
 
         return origin_of(self.cwd, self.environ)
 

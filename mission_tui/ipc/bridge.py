@@ -25,7 +25,7 @@ from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, ProtocolError
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.async_client import AsyncConnection, Link
-from mission_tui.ipc.captured import origin_of
+from mission_tui.ipc.client_environment import origin_of
 from mission_tui.ipc.hosts import Host, advice, handshake_was_slow, is_refusal, shared_line_hangs, ssh_command
 from mission_tui.ipc.replies import Progress, Welcome
 from mission_tui.ipc.requests import (

@@ -27,7 +27,7 @@ from pathlib import Path
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import OtherRoot
-from mission_tui.ipc.captured import is_text
+from mission_tui.ipc.client_environment import is_text
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, is_private
 from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock

@@ -30,7 +30,7 @@ from mission_tui.errors import EX_FAILED
 from mission_tui.keeper import __main__ as keeper
 from mission_tui.keeper.child import ForkedTrainer, fork_trainer
 from mission_tui.preloader import PADDING
-from mission_tui.preloader.becoming import become, room_for_variables, take_environ
+from mission_tui.preloader.forking import become, room_for_variables, take_environ
 from mission_tui.preloader.loading import Stamp, changed, load, settle_memory, stamps
 from mission_tui.procfs import call_process
 

@@ -25,8 +25,8 @@ from mission_tui.fleet.search import Confirmation, SearchResult, best_of, confir
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem, is_driver
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.captured import Origin, origin_of
 from mission_tui.ipc.client import Connection
+from mission_tui.ipc.client_environment import Origin, origin_of
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Answer, AnsweredBy, GetNamed, Launch, Resume
 from mission_tui.ipc.sockets import ConnectionLostError

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from mission_tui.fleet.commands import LAUNCH_KEYS
 from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import UNDO_S
 from mission_tui.tui.actions import BY_NAME, launches
 from mission_tui.tui.client import FleetClient, follow

@@ -97,7 +97,7 @@ def run(
     Raises `UsageError` when there is no terminal that could show it.
     """
     _require_terminal(os.environ)
-    from mission_tui.ipc.captured import origin_of
+    from mission_tui.ipc.client_environment import origin_of
 
     # Before Textual is imported, which takes `NO_COLOR` out of the environment.
     origin = origin_of(Path.cwd(), os.environ)
@@ -154,7 +154,7 @@ def picture(
 
     Raises `UsageError` for a PNG where there is nothing to draw it with.
     """
-    from mission_tui.ipc.captured import origin_of
+    from mission_tui.ipc.client_environment import origin_of
 
     origin = origin_of(Path.cwd(), os.environ)
     _prepare(os.environ)

@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.client import FleetClient

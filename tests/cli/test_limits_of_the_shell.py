@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mission_tui.ipc.captured import captured_limits
+from mission_tui.ipc.client_environment import captured_limits
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.layout import RunDir
 from tests.shell import Shell

@@ -14,8 +14,8 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
 from mission_tui.ipc.async_client import AsyncConnection
-from mission_tui.ipc.captured import Origin
 from mission_tui.ipc.client import Connection
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import Play, StopPlay
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.run import RunScreen

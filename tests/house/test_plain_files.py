@@ -47,7 +47,7 @@ EXCEPTIONS = {
     "ipc/async_client.py": "the link's own method `open`",
     "ipc/server.py": "the listener's own method `open`",
     "ipc/telemetry_server.py": "the listener's own method `open`",
-    "ipc/captured.py": KERNEL,
+    "ipc/client_environment.py": KERNEL,
     "ipc/start.py": "the folder of sockets, which is this user's alone and checked to be",
     "keeper/child.py": "the lease, with the same flags, what stands on its standard input, and the kernel's files",
     "keeper/ladder.py": KERNEL,

@@ -18,8 +18,8 @@ import pytest
 from mission_tui.errors import NoSupervisorError, UsageError
 from mission_tui.ipc import start
 from mission_tui.ipc.async_client import AsyncConnection
-from mission_tui.ipc.captured import captured_environ
 from mission_tui.ipc.client import BUSY_S, Connection
+from mission_tui.ipc.client_environment import captured_environ
 from mission_tui.ipc.requests import GetSnapshot, Shutdown
 from mission_tui.ipc.start import ensure_supervisor, operator_socket
 from tests.full_disk import small_disk

@@ -53,7 +53,7 @@ async def fall_ill(client: FakeClient) -> None:
 async def main() -> int:
     """Play until it is left."""
     from mission_tui.fleet.process_limits import ProcessLimits
-    from mission_tui.ipc.captured import Origin
+    from mission_tui.ipc.client_environment import Origin
     from mission_tui.tui.app import MissionApp
     from mission_tui.tui.session import play
     from tests.tui.stage import PRESETS, resolve

@@ -20,7 +20,7 @@ from mission_tui.fleet.specs.preset import as_tables, read_preset
 from mission_tui.fleet.specs.preset import resolve as resolve_preset
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.state.presets import PresetChoice
 from tests.tui.fake_client import FakeClient, a_spec

@@ -16,7 +16,7 @@ from msgspec import structs
 from mission_tui.errors import MissionError
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.views.snapshot import FleetSnapshot
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import Answer, AnsweredBy, GetDetails, GetSnapshot
 from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of, write_fresh

@@ -18,7 +18,7 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.views.played_frame import ActionHead, Canvas, PlayedFrame
 from mission_tui.fleet.views.snapshot import Replay
 from mission_tui.ipc import replies
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import Act, Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
 from mission_tui.tui.sections.watch import _heads, _in_a_line, _verdict

@@ -23,7 +23,7 @@ from typing import IO, Protocol
 from mission_tui.errors import UsageError
 from mission_tui.fleet.process_limits import UNLIMITED, ProcessLimits, cores_in, shortfalls
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.ipc.captured import SCHEDULERS, captured_limits
+from mission_tui.ipc.client_environment import SCHEDULERS, captured_limits
 from mission_tui.supervisor.host.identity import EXIT_LOOK_S, NO_PIDFD, REFUSED
 
 STACK_BYTES = 8 << 20

@@ -21,7 +21,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.played_frame import Colours, Protocol
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import UNDO_S, AnsweredBy
 from mission_tui.tui.actions import Place

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError
 from mission_tui.fleet.views.played_frame import Canvas, PlayedFrame, PlayOrder
-from mission_tui.ipc.captured import Origin
+from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import AnsweredBy, Play, StopPlay
 
 Answer = TypeVar("Answer")
