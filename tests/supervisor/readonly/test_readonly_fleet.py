@@ -17,8 +17,8 @@ from mission_tui.records.files.atomic import write_json
 from mission_tui.records.files.jsonl import AppendLog
 from mission_tui.records.runs.attempt import Handle, Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.readonly import fleet
-from mission_tui.supervisor.readonly.fleet import ENDED_LOOKS, ReadonlyFleet
+from mission_tui.supervisor.readonly import server
+from mission_tui.supervisor.readonly.server import ENDED_LOOKS, ReadonlyFleet
 from mission_tui.supervisor.runs import run_on_disk
 from mission_tui.supervisor.runs.run_on_disk import SHORT_BYTES, RunOnDisk, reading_run
 from tests.waiting import until
@@ -31,7 +31,7 @@ GONE = ProcessIdentity(pid=os.getpid(), start_time=1)
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No supervisor is given time to write an end down."""
-    monkeypatch.setattr(fleet, "GONE_S", -1.0)
+    monkeypatch.setattr(server, "GONE_S", -1.0)
 
 
 def journal(run: RunDir, *makes: Callable[[int], FleetEvent]) -> None:
