@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.tui.drawing.sparkline import area, bar, spark
+from mission_tui.tui.drawing.glyphs import area, bar, spark
 
 METRICS = st.one_of(st.none(), st.floats(-1e12, 1e12), st.sampled_from(["nan", "inf", "-inf"]))
 

@@ -14,7 +14,7 @@ from mission_tui.fleet.history.course import Course
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, Canvas
 from mission_tui.tui.plot.picture import down_of, draw_level

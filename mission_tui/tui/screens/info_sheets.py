@@ -24,8 +24,7 @@ from mission_tui.present.run_state import FLAG_SENTENCES, state_word
 from mission_tui.run_module import module_words
 from mission_tui.tui.actions import ACTIONS, Action, Place, key_label, launches, offered
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
-from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, bar
 from mission_tui.tui.drawing.strips import Part, line, wrap
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext

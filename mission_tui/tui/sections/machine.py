@@ -22,7 +22,7 @@ from mission_tui.present import numbers
 from mission_tui.present.machines import share_of
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Column, Part, fit, line, literal, ordered, table, wrap
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.history import PHASE_SERIES, MetricSummary

@@ -21,8 +21,8 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import flag_sentences, share_done
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.glyphs import bar
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
-from mission_tui.tui.drawing.sparkline import bar
 from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
 from mission_tui.tui.plot.content import Content, content_of
 from mission_tui.tui.plot.course import first_history, line_of

@@ -22,7 +22,7 @@ from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame
 from mission_tui.ipc.replies import CheckpointView, HistoryReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import area
+from mission_tui.tui.drawing.glyphs import area
 from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
 
 _COLOUR = re.compile(r"\x1b\[([0-9;:]*)m")

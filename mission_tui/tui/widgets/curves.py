@@ -25,9 +25,8 @@ from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
+from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES, spark
 from mission_tui.tui.drawing.metrics import MOST_CURVES, hue, letter, metric_title
-from mission_tui.tui.drawing.sparkline import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.plot.content import Content, besides, content_of, crossed
 from mission_tui.tui.plot.legend import controls

@@ -17,7 +17,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import flag_sentences, share_done, state_word, time_left
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import bar
+from mission_tui.tui.drawing.glyphs import bar
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line, literal, wrap
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state import run_status

@@ -26,7 +26,7 @@ from mission_tui.fleet.views.snapshot import (
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import fit, line, literal, wrap
 from mission_tui.tui.widgets.lines import Lines
 

@@ -20,8 +20,8 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import goal_words, share_done, state_word, stuck_sentence, time_left
 from mission_tui.tui.drawing import colours
+from mission_tui.tui.drawing.glyphs import bar, spark
 from mission_tui.tui.drawing.metrics import key_metrics
-from mission_tui.tui.drawing.sparkline import bar, spark
 from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal
 from mission_tui.tui.plot.course import pane_chart
 from mission_tui.tui.state import run_status

@@ -22,7 +22,7 @@ from mission_tui.fleet.views.snapshot import MachineView, RunView
 from mission_tui.present import numbers
 from mission_tui.present.run_state import share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import spark
+from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.plot.course import line_of
 from mission_tui.tui.state import run_status

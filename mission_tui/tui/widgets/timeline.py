@@ -22,7 +22,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.present import numbers
 from mission_tui.present.machines import attribute, duty_sentence
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.sparkline import LEVELS
+from mission_tui.tui.drawing.glyphs import LEVELS
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.timeline import (
