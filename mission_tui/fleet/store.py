@@ -384,21 +384,23 @@ class Store:
         ]
         return resolve(ref, [found for *_, found in sorted([*known, *ended], key=lambda aged: aged[:2])])
 
-    def load_history(self, run_id: str, records: Iterable[MetricRecord]) -> None:
-        """Take in the whole of a run's `metrics.jsonl`; runs are let go again, the longest loaded first."""
+    def load_history(self, run_id: str, records: Iterable[MetricRecord], metrics: MetricsState | None = None) -> None:
+        """Take in the whole of a run's `metrics.jsonl`; runs are let go again, the longest loaded first. `metrics` has
+        what comes before `records`.
+        """
         run = self._runs[run_id]
-        run.load(records)
+        run.load(records, metrics)
         self._touch(run_id)
         self._bound_memory(run)
         if run.journal.outcome is None:
             self._loaded[run_id] = self._loaded.pop(run_id, None)
 
-    def reload(self, run_id: str, records: Iterable[MetricRecord]) -> bool:
+    def reload(self, run_id: str, records: Iterable[MetricRecord], metrics: MetricsState | None = None) -> bool:
         """Have all rows of a live run again that were known before, out of the whole of its `metrics.jsonl`; what comes
         after them is left to `apply`, whose news others are to hear of. False where `records` end too early.
         """
         reached = self._runs[run_id].metrics.reached
-        self.load_history(run_id, (each for each in records if (each.attempt, each.seq) <= reached))
+        self.load_history(run_id, (each for each in records if (each.attempt, each.seq) <= reached), metrics)
         return not self._runs[run_id].metrics.trimmed
 
     def scan_whole(self, run_id: str, whole: MetricsState) -> None:

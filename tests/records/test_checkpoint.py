@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from msgspec import structs
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.metrics import Episodes, TrainingStarted, UpdateDone
+from mission_tui.records.files import jsonl
 from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.files.jsonl import AppendLog, encode_line
 from mission_tui.records.runs import checkpoint as checkpoint_module
 from mission_tui.records.runs.checkpoint import (
     Manifest,
@@ -194,6 +196,20 @@ def _with_episodes(row: UpdateDone, seq: int) -> UpdateDone:
     return structs.replace(row, seq=seq, episodes=Episodes(n=60))
 
 
+def _manifest(row: UpdateDone) -> Manifest:
+    return Manifest(
+        run="r",
+        attempt=row.attempt,
+        update=row.update,
+        timesteps=row.timesteps,
+        t=0.0,
+        reason="time",
+        spec_sha256="",
+        name=f"{row.attempt}-{row.update}",
+        files={},
+    )
+
+
 def test_the_luck_of_the_first_few_episodes_is_not_the_best(tmp_path: Path) -> None:
     """The best checkpoint is of whole windows of episodes, once there was one: `prune --keep best` removes the others.
 
@@ -210,24 +226,29 @@ def test_the_luck_of_the_first_few_episodes_is_not_the_best(tmp_path: Path) -> N
             log.append(lambda seq: TrainingStarted(seq, 2, 0.0, from_update=1))
         log.append(partial(_with_episodes, row))
     log.close()
-    saved = [
-        Manifest(
-            run="r",
-            attempt=row.attempt,
-            update=row.update,
-            timesteps=row.timesteps,
-            t=0.0,
-            reason="time",
-            spec_sha256="",
-            name=f"{row.attempt}-{row.update}",
-            files={},
-        )
-        for row in rows
-    ]
+    saved = [_manifest(row) for row in rows]
     assert best_checkpoint(run, saved) == "2-2"
     assert best_checkpoint(run, saved[:2]) == "1-2"
     assert best_checkpoint(run, saved[:1]) == "1-1"
     assert best_checkpoint(run, []) is None
+
+
+def test_the_best_checkpoint_of_a_long_run_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor looks for it: the rows of a run of days would take a gigabyte at once."""
+    monkeypatch.setattr(jsonl, "SLICE_BYTES", 1 << 16)
+    run = RunDir(tmp_path)
+    rows = [update(number, ret=float(number)) for number in range(1, 1501)]
+    wide = {f"train/metric_{number}": number * 1.5 for number in range(40)}
+    with run.metrics.open("wb") as file:
+        for row in rows:
+            file.write(encode_line(structs.replace(row, seq=row.update, metrics=dict(row.metrics) | wide)))
+    saved = [_manifest(rows[at]) for at in (6, 1498, 8)]
+    tracemalloc.start()
+    try:
+        assert best_checkpoint(run, saved) == "1-1499"
+        assert tracemalloc.get_traced_memory()[1] < run.metrics.stat().st_size
+    finally:
+        tracemalloc.stop()
 
 
 def test_prune_leaves_some_of_the_older_ones_over_the_whole_run(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.metrics_state import phase_before
+from mission_tui.records.files import jsonl
 from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.files.jsonl import (
     BLOCK_BYTES,
@@ -24,6 +25,7 @@ from mission_tui.records.files.jsonl import (
     Tail,
     TimeIndex,
     decode_line,
+    each_record,
     encode_line,
     read_all,
     read_newest,
@@ -438,6 +440,21 @@ def test_a_long_file_is_read_whole(tmp_path: Path) -> None:
             file.write(encode_line(update))
     records, damage = read_all(path, MetricRecord)
     assert (len(records), damage) == (20_000, [])
+
+
+def test_a_file_is_read_in_slices_whatever_its_lines_are_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record after another, also those that are longer than a slice, and damage in between."""
+    monkeypatch.setattr(jsonl, "SLICE_BYTES", 300)
+    path = tmp_path / "events.jsonl"
+    write_journal(path, 20)
+    long = UpdateDone(21, 1, 1, 1, 0.0, 0.4, 0.1, 1.0, metrics={f"train/metric_{number}": 1.5 for number in range(99)})
+    with path.open("ab") as file:
+        file.write(b"garbage\n" + encode_line(long) + encode_line(paused(22)) + b'{"half')
+    tail = Tail(path, FleetEvent | UpdateDone)
+    assert [record.seq for record in tail.each()] == list(range(1, 23))
+    assert len(tail.damage) == 1
+    assert [record.seq for record in each_record(path, FleetEvent | UpdateDone)] == list(range(1, 23))
+    assert list(each_record(tmp_path / "absent", FleetEvent)) == []
 
 
 @pytest.mark.parametrize("odd", ["pipe", "folder"])

@@ -148,9 +148,11 @@ class RunHistory:
                 self.state_intervals.add(self.state, fact.t)
                 return True
 
-    def load(self, records: Iterable[facts.MetricRecord]) -> None:
-        """Replace what is known of the training by the whole of `metrics.jsonl`."""
-        metrics = MetricsState(complete=True)
+    def load(self, records: Iterable[facts.MetricRecord], metrics: MetricsState | None = None) -> None:
+        """Replace what is known of the training by the whole of `metrics.jsonl`; `metrics` holds what comes before
+        `records`.
+        """
+        metrics = MetricsState(complete=True) if metrics is None else metrics
         for record in records:
             metrics.take(record)
         if metrics.reached >= self.metrics.reached:

@@ -27,7 +27,7 @@ import time
 import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -343,6 +343,7 @@ def _seq_of(line: bytes) -> int | None:
 
 
 MARK_BYTES = 64
+SLICE_BYTES = 1 << 20
 MOST_BYTES = 1 << 32
 """No file of records is longer: a million updates take a third of it."""
 
@@ -378,6 +379,13 @@ class Tail:
             return self._read(descriptor, status)
         finally:
             os.close(descriptor)
+
+    def each(self) -> Iterator[Any]:
+        """The same one after another, of which no more than a slice is in memory at once. Raises `OSError`."""
+        self.slice_bytes = min(self.slice_bytes, SLICE_BYTES)
+        yield from self.read()
+        while self.behind:
+            yield from self.read()
 
     def _forget(self) -> None:
         self._file_id: tuple[int, int] | None = None
@@ -449,6 +457,13 @@ def read_all(path: Path, type_: Any, most: int = MOST_BYTES) -> tuple[list[Any],
     """
     tail = Tail(path, type_, most=most)
     return tail.read(), tail.damage
+
+
+def each_record(path: Path, type_: Any) -> Iterator[Any]:
+    """The records of `read_all` one after another, of which no more than a slice is in memory at once: those of a
+    million updates would take gigabytes. Damage is passed over in silence. Raises `OSError` as it does.
+    """
+    yield from Tail(path, type_).each()
 
 
 def read_newest(path: Path, type_: Any, max_bytes: int = 262144) -> list[Any]:

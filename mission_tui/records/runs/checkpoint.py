@@ -13,7 +13,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.specs.spec import SPREAD_BYTES
 from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
 from mission_tui.records.files.atomic import exchange, storing, sync_folder, write_all, write_atomic
-from mission_tui.records.files.jsonl import LINE_BYTES, decode_line, encode_line, read_all
+from mission_tui.records.files.jsonl import LINE_BYTES, decode_line, each_record, encode_line
 from mission_tui.records.runs.layout import RunDir
 
 MANIFEST = "manifest.json"
@@ -348,21 +348,22 @@ def best_checkpoint(run: RunDir, manifests: Sequence[Manifest]) -> str | None:
     """The name of that one of `manifests` with the highest mean return, over a whole window of episodes where some are;
     None where no return is known of any.
     """
-    returns = _returns(run)
+    returns = _returns(run, {(manifest.attempt, manifest.update) for manifest in manifests})
     judged = [manifest for manifest in manifests if (manifest.attempt, manifest.update) in returns]
     return max(judged, key=lambda it: returns[it.attempt, it.update]).name if judged else None
 
 
-def _returns(run: RunDir) -> dict[tuple[int, int], tuple[bool, float]]:
-    """By attempt and update whether a whole window of episodes had ended, and their mean return."""
+def _returns(run: RunDir, wanted: Container[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, float]]:
+    """By each `wanted` attempt and update whether a whole window of episodes had ended, and their mean return."""
     returns = {}
     ended, ended_at = 0, dict[int, int]()
-    for record in read_all(run.metrics, MetricRecord)[0]:
+    for record in each_record(run.metrics, MetricRecord):
         if isinstance(record, TrainingStarted):
             ended = ended_at.get(record.from_update, ended)
         elif isinstance(record, UpdateDone):
             ended_at[record.update] = ended = ended + record.episodes.n
             value = record.metrics.get(RETURN)
-            if isinstance(value, float | int) and math.isfinite(value):
-                returns[record.attempt, record.update] = (ended >= WHOLE_WINDOW, float(value))
+            at = record.attempt, record.update
+            if at in wanted and isinstance(value, float | int) and math.isfinite(value):
+                returns[at] = (ended >= WHOLE_WINDOW, float(value))
     return returns

@@ -39,7 +39,7 @@ from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, Sid
 from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip
 from mission_tui.plain_files import open_plain
 from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import Tail, read_all, read_first
+from mission_tui.records.files.jsonl import Tail, each_record, read_first
 from mission_tui.records.runs.attempt import read_handle, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.runs import RunCatalog, named_views, resolve_run
@@ -49,7 +49,6 @@ _HELD = ("paused", "frozen")
 """Without a phase a run is in the strip for these; who only waits is not."""
 
 MOST_BYTES = 1 << 18
-_SLICE_BYTES = 1 << 20
 LINE_CHARACTERS = 2000
 
 
@@ -63,17 +62,17 @@ async def history(
         thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     elif request.is_course:
         path, spec = core.run_dir(run_id).metrics, core.store.run(run_id).spec
-        whole = await asyncio.to_thread(lambda: _course(rows(run_id) if rows else _in_slices(path), spec))
+        whole = await asyncio.to_thread(
+            lambda: _course(rows(run_id) if rows else each_record(path, MetricRecord), spec)
+        )
         if run_id in core.store and run_id not in core.live:
             core.store.scan_whole(run_id, whole)
         thinned = whole.columns.thin(request.series, 0, None, request.points)
     else:
-        read = rows or (lambda run: read_all(core.run_dir(run).metrics, MetricRecord)[0])
-        records = await asyncio.to_thread(read, run_id)
-        if run_id not in core.live:
-            core.store.load_history(run_id, records)
-        elif not core.store.reload(run_id, records):
-            core.store.reload(run_id, read(run_id))  # it grew meanwhile; now nothing is taken in beside it
+        if rows is not None:
+            core.store.load_history(run_id, await asyncio.to_thread(rows, run_id))
+        else:
+            await _load_rows(core, run_id)
         thinned = core.store.history(run_id, request.series, request.from_update, request.to_update, request.points)
     return HistoryReply(
         re=request.id,
@@ -89,19 +88,35 @@ async def history(
     )
 
 
+async def _load_rows(core: RunCatalog, run_id: str) -> None:
+    """Have all rows of the run: a thread reads and takes them in, a slice at a time; of one that trains, those that
+    came meanwhile are taken in here, where nothing else is.
+    """
+    tail = Tail(core.run_dir(run_id).metrics, MetricRecord)
+    reached = core.store.run(run_id).metrics.reached if run_id in core.live else None
+    metrics, later = await asyncio.to_thread(_taken, tail, reached)
+    records = (*later, *tail.each())
+    if run_id in core.live:
+        core.store.reload(run_id, records, metrics)
+    else:
+        core.store.load_history(run_id, records, metrics)
+
+
+def _taken(tail: Tail, reached: tuple[int, int] | None) -> tuple[MetricsState, list[MetricRecord]]:
+    """What the rows up to `reached` come to, and those after them."""
+    metrics, later = MetricsState(complete=True), list[MetricRecord]()
+    for each in tail.each():
+        if reached is None or (each.attempt, each.seq) <= reached:
+            metrics.take(each)
+        else:
+            later.append(each)
+    return metrics, later
+
+
 def _course(records: Iterable[MetricRecord], spec: Spec | None) -> MetricsState:
     whole = course_rows(records)
     whole.scanned(goal_of(spec, whole.reward_threshold))  # takes a while of a long run, and is kept
     return whole
-
-
-def _in_slices(path: Path) -> Iterator[MetricRecord]:
-    """All records of a file, of which no more than a slice is in memory at once."""
-    tail = Tail(path, MetricRecord)
-    tail.slice_bytes = _SLICE_BYTES
-    yield from tail.read()
-    while tail.behind:
-        yield from tail.read()
 
 
 async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:

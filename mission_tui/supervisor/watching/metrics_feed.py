@@ -22,7 +22,7 @@ from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
 from mission_tui.ipc.telemetry_server import rest_s
 from mission_tui.plain_files import open_to_append
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.files.jsonl import each_record
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.core import Core
@@ -87,7 +87,7 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
             run.take_record(record)
             _journal_failure(core, run, record)
     if core.store.run(run.id).metrics.lacking:
-        core.store.reload(run.id, read_all(run.dir.metrics, MetricRecord)[0])
+        core.store.reload(run.id, each_record(run.dir.metrics, MetricRecord))
     if records:
         _journal_goal(core, run)
     if last or run.catching_up is None:
