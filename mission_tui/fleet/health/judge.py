@@ -326,7 +326,9 @@ class HealthJudge:
         self._steps: int | None = None
         self._returns = Returns(trend_warm_up(settings.budget), settings.stats_window)
         self._losses = LossParts(settings)
-        context = RuleContext(settings, limits, self._returns, self._losses)
+        asked = () if settings.resumed is None else changed_by(self._asked)
+        changes = tuple(f"{it.name}: {it.was} -> {it.now}" for it in asked)
+        context = RuleContext(settings, limits, self._returns, self._losses, changes)
         self._not_finite = NotFinite(context)
         if hang is None:
             hang = Hang(context)

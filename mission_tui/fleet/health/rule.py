@@ -65,13 +65,14 @@ class Row(Struct, frozen=True):
 
 class RuleContext(Struct, frozen=True):
     """The run a rule judges: its settings, the limits in force, its returns so far, and what its losses tell of its
-    settings (both taken in before any rule).
+    settings (both taken in before any rule); and what of learning its resume changed, each as `ppo.gamma: 0.99 -> 0.9`.
     """
 
     settings: Settings
     limits: Limits
     returns: Returns
     losses: LossParts
+    changes: tuple[str, ...] = ()
     _shared: dict[object, object] = field(default_factory=dict)
 
     def shared(self, key: object, make: Callable[[], _S]) -> _S:

@@ -12,6 +12,7 @@ from mission_tui.fleet.events.metrics import Episodes, Metric, PolicyStep, Resum
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.judge import HealthJudge
 from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import change
 from tests.fleet.resuming import WAS
 
@@ -123,6 +124,24 @@ def test_the_first_updates_have_tighter_limits() -> None:
     (opened, worse) = probed(AS_BEFORE, far)
     assert (opened[0], worse[0]) == ("info", "warning")
     assert "3 of 3 updates after it moved the policy too far (u up to 2.5)" in worse[2]
+
+
+def test_settings_that_came_with_the_resume_are_named_as_the_cause() -> None:
+    """Steps go as far as other settings make them: nothing is wrong with the resume, nor with the checkpoint."""
+    rate = Change("ppo.learning_rate", "0.0003", "0.003", "note", "steps are longer")
+    causes = []
+    for changes, first in (((rate,), {}), ((), {}), ((rate,), {"ratio_first": 0.2})):
+        judge = judge_of(WAS)
+        judge.resumed_with(changes)
+        judge.feed(started(AS_BEFORE))
+        for row in updates(4, first):
+            judge.feed(structs.replace(row, metrics=dict(row.metrics) | {"train/approx_kl": 0.05}))
+        (found,) = (it for it in judge.findings if it.rule == "resume-probe")
+        causes.append(found.cause)
+    said = "ppo.learning_rate: 0.0003 -> 0.003"
+    assert causes[0].startswith(f"it was resumed with other settings, and steps go as far as these make them: {said}: ")
+    assert causes[1].startswith("the checkpoint, and what changed with the resume: ")
+    assert causes[2].startswith(f"the checkpoint, and what was changed with the resume ({said}): ")
 
 
 def test_replay_gives_the_same_finding() -> None:

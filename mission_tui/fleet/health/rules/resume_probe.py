@@ -20,6 +20,7 @@ from mission_tui.fleet.windows import Window
 KL, CLIPPED, FIRST, ENTROPY = "train/approx_kl", "train/clip_fraction", "train/ratio_first", "train/entropy_loss"
 CLIP_RANGE = "train/clip_range"
 TAGS = ("rollout/ep_rew_mean", KL, CLIPPED, FIRST, ENTROPY, "train/learning_rate")
+_SAID = 3
 NAT = 0.1
 """An entropy may differ by this much however small it is."""
 
@@ -66,7 +67,7 @@ class ResumeProbe(Rule):
         by_clipping = self._clipped > 0.0 and not self._u
         return Explanation(
             sentence=f"resumed, but not as it was: {off}" if off else f"{_fine(resumed)}: {known}",
-            cause=f"the checkpoint, and what changed with the resume: {known}"
+            cause=f"{self._came_of()}: {known}"
             if off
             else f"{self._why_not_exact(resumed)}the next {limits.updates} updates have tighter limits",
             advice="go back to the checkpoint and resume it unchanged, or with one of the remedies that resume offers"
@@ -77,6 +78,18 @@ class ResumeProbe(Rule):
             threshold=self._clip_limit if by_clipping else self._u_limit * self._scale.radius,
             window=limits.updates,
         )
+
+    def _came_of(self) -> str:
+        """What it comes of. The return was played and the first ratio taken before the first step, which no setting of
+        learning bears on; how far updates go, and the mean entropy of one, are what changed settings make of them.
+        """
+        changes = self.context.changes
+        if not changes:
+            return "the checkpoint, and what changed with the resume"
+        said = ", ".join(changes[:_SAID]) + (f" and {len(changes) - _SAID} more" if len(changes) > _SAID else "")
+        if self._troubles.keys() <= {"updates", "entropy"}:
+            return f"it was resumed with other settings, and steps go as far as these make them: {said}"
+        return f"the checkpoint, and what was changed with the resume ({said})"
 
     def _why_not_exact(self, resumed: Resumed) -> str:
         """Of a GPU, where nothing else need have changed."""
