@@ -42,6 +42,14 @@ NO_GPU_MEMORY = (
 NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "MemoryError", "std::bad_alloc")
 """What torch, JAX, TensorFlow, Python, C and C++ write when they get no memory, on a GPU and on the machine."""
 
+_ON_CPU = ("RESOURCE_EXHAUSTED: Out of memory allocating", "device:CPU:")
+"""What JAX says of its CPU client ("while trying to allocate" is a GPU's allocator), and TensorFlow of its CPU."""
+
+
+def lacks_gpu_memory(said: str) -> bool:
+    """Whether it was a GPU's memory that `said` complains of."""
+    return any(sign in said for sign in NO_GPU_MEMORY) and not any(sign in said for sign in _ON_CPU)
+
 
 class Finished(Struct, frozen=True, tag="finished", tag_field="outcome", gc=False):
     """The budget was used up, and `checkpoint` holds the final policy; of a command: it exited 0."""

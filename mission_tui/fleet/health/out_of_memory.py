@@ -11,7 +11,7 @@ import signal
 
 from mission_tui.fleet.events.findings import OUT_OF_MEMORY as ID
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome
+from mission_tui.fleet.events.outcome import NO_GPU_MEMORY, NO_MEMORY, Failed, Outcome, lacks_gpu_memory
 from mission_tui.fleet.health.phrases import flag_value, for_strangers, rounded
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.history.classify import ExitFacts
@@ -54,7 +54,7 @@ def out_of_memory(
     said = _said(outcome, facts)
     if said is None:
         return None
-    on_gpu = any(sign in said for sign in NO_GPU_MEMORY)
+    on_gpu = lacks_gpu_memory(said)
     grew = "" if on_gpu or settled is None else _growth(spec, settled, held_bytes)
     if grew:
         advice, assignments = _KEEPS_MEMORY

@@ -15,6 +15,8 @@ from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollou
 
 CUDA = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 7.9 GiB"
 JAX = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2147483648 bytes."
+JAX_ON_CPU = "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 4398046511104 bytes."
+TENSORFLOW_ON_CPU = "OOM when allocating tensor with shape[9] and type float on /device:CPU:0 by allocator cpu"
 SPEC = Spec(
     preset="p",
     env=EnvSpec(id="CartPole-v1", n_envs=16, n_workers=8),
@@ -98,6 +100,8 @@ def test_what_held_ever_more_is_not_told_to_use_fewer_environments() -> None:
         ),
         ((), ExitFacts(code=1, last_output=CUDA), "in your script: use half the minibatch, or the CPU"),
         ((), ExitFacts(code=1, last_output=JAX), "in your script: use half the minibatch, or the CPU"),
+        ((), ExitFacts(code=1, last_output=JAX_ON_CPU), "in your script: use half the env"),
+        ((), ExitFacts(code=1, last_output=TENSORFLOW_ON_CPU), "in your script: use half the env"),
         ((), ExitFacts(signal=6, last_output="  what():  std::bad_alloc\n"), "in your script: use half the env"),
     ],
 )
