@@ -126,6 +126,10 @@ async def _begin(core: Core, run_id: str, request: Try) -> Accepted:
     if not assignments:
         raise UsageError(_nothing_to_try(core, run_id, finding))
     trial_plan.own_seed(assignments)
+    try:
+        draft_change(spec, assignments)  # before whatever else is in the way: no checkpoint makes a wrong key right
+    except PresetError as error:
+        raise UsageError(f"cannot try this on {name}: {error}") from error
     start = await asyncio.to_thread(_start, core, run_id, finding)
     pace = await asyncio.to_thread(_pace, core.run_dir(run_id))
     begin = start.checkpoint

@@ -243,6 +243,8 @@ def test_what_cannot_be_tried_says_why_and_starts_nothing(sim: SimulatedLab) -> 
         with pytest.raises(MissionError, match=why):
             try_(sim, run, **words)
     (fresh,) = sim.launch(1, name="fresh")
+    with pytest.raises(MissionError, match="learning_rat"):
+        try_(sim, fresh, assignments=("ppo.learning_rat=1",))
     with pytest.raises(MissionError, match="cannot try fresh: it has no checkpoint to branch from"):
         try_(sim, fresh, assignments=BETTER)
     assert not any(isinstance(event, TrialBegun) for event in events(sim, run))
