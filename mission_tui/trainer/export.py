@@ -23,6 +23,7 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.plain_files import open_fresh
+from mission_tui.records.files.atomic import storing
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.records.sb3_run.normalizer_file import STATISTICS
@@ -139,12 +140,14 @@ def _replace(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
     The sibling is a new file, whatever bore its name: whoever else may write in the folder can foretell that.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     sibling = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(open_fresh(sibling, 0o666), "wb") as opened:
-            write(opened)
-        sibling.replace(path)
+        with storing(path):
+            with os.fdopen(open_fresh(sibling, 0o666), "wb") as opened:
+                write(opened)
+            sibling.replace(path)
     finally:
         sibling.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
+from mission_tui.records.files.atomic import StorageError
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo
@@ -183,6 +185,18 @@ def test_a_space_comes_back_from_its_description(space: spaces.Space[Any], tmp_p
     assert back == space
     assert back.dtype == space.dtype
     assert described(spaces.Text(4)) is None
+
+
+def test_an_export_that_finds_no_room_names_the_file_and_leaves_none(tmp_path: Path) -> None:
+    """A person is to free some space, and not to look for an error of the program."""
+    file = tmp_path / "out" / "model.zip"
+
+    def write(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(StorageError, match=f"cannot write {file}: No space left on device; free some disk space there"):
+        _replace(file, write)
+    assert list(file.parent.iterdir()) == []
 
 
 def test_an_export_is_written_through_no_link(tmp_path: Path) -> None:
