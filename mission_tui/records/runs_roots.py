@@ -123,6 +123,18 @@ def others_may_write(facts: os.stat_result) -> bool:
     return bool(everybody) or (bool(group) and not _group_of_one(facts.st_gid, os.getuid()))
 
 
+def renamed_by_others(root: Path) -> Path | None:
+    """The lowest folder above `root` in which others may rename what leads to it: they may write there, and it is not
+    sticky. None where there is none, or none that can be looked at.
+    """
+    for folder in root.absolute().parents:
+        with suppress(OSError):
+            facts = folder.stat()
+            if others_may_write(facts) and not facts.st_mode & stat.S_ISVTX:
+                return folder
+    return None
+
+
 def _group_of_one(group: int, user: int) -> bool:
     """Whether `group` is the private group that many systems give every user."""
     try:

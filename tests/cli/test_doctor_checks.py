@@ -85,6 +85,18 @@ def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
     assert by_name["supervisor"].level == "note"
 
 
+@pytest.mark.parametrize(("mode", "level"), [(0o777, "warn"), (0o1777, "ok"), (0o755, "ok")])
+def test_a_folder_in_which_others_may_rename_the_runs_root_is_said(mode: int, level: str, tmp_path: Path) -> None:
+    """A project's folder for everybody: whoever renames what lies in it takes the runs away. Sticky ones are safe."""
+    project = tmp_path / "project"
+    root = project / "mine" / "runs"
+    root.mkdir(parents=True)
+    project.chmod(mode)
+    found = next(it for it in installation.place_checks(Session(root, tmp_path, {})) if it.name == "runs root")
+    assert found.level == level
+    assert (str(project) in found.advice) is (level == "warn")
+
+
 @pytest.mark.parametrize("term", ["", "dumb"])
 def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
     """Without a capable terminal the advice names the verbs that need none."""

@@ -8,6 +8,7 @@ import locale
 import os
 import platform
 import pwd
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from mission_tui.cli.screen import can_draw
 from mission_tui.cli.unit_file import LINGER
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError, install_words
 from mission_tui.paths import socket_dir
-from mission_tui.records.runs_roots import SHARED, file_system
+from mission_tui.records.runs_roots import SHARED, file_system, renamed_by_others
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
@@ -136,6 +137,12 @@ def _runs_root(session: Session) -> Check:
         session.require_writable_root()
     except UsageError as error:
         return Check("runs root", "bad", str(error))
+    if (folder := renamed_by_others(session.root)) is not None:
+        advice = (
+            "its supervisor leaves if they do, and what is launched then goes elsewhere: take their right to write "
+            f"away (`chmod g-w,o-w {shlex.quote(str(folder))}`), make it sticky (`chmod +t`), or choose another root"
+        )
+        return Check("runs root", "warn", f"{session.root}: others may rename or replace it, in {folder}", advice)
     absent = "" if session.root.is_dir() else " (made at the first launch)"
     return Check("runs root", "ok", f"{session.root}{absent}")
 
