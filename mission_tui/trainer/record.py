@@ -299,6 +299,7 @@ class EventFile:
         self, run_dir: Path | None, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
     ) -> None:
         self._failed = failed
+        self._run = "RUN" if run_dir is None else run_dir.name
         self._writer: SummaryWriter | None = None
         if run_dir is not None and importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
@@ -326,7 +327,8 @@ class EventFile:
                     self._writer.add_scalar(tag, number, timesteps)
         except (OSError, RuntimeError) as error:
             # Its thread hands an earlier write error to whoever writes next.
-            self._failed(f"TensorBoard events end here: {error}")
+            again = f"`mission-tui track {self._run} --to tensorboard` writes all of them"
+            self._failed(f"TensorBoard events end here: {error}; {again}")
             self._writer = None
 
     def close(self) -> None:

@@ -70,7 +70,11 @@ def set_rate(message: TelemetryMessage, orders: Orders) -> None:
     ("breaks", "duty", "why"),
     [
         (no_evaluation, "evaluation", "gave no result (exit code 1)"),
-        (no_events, "TensorBoard events", "No space left on device"),
+        (
+            no_events,
+            "TensorBoard events",
+            "No space left on device; `mission-tui track run --to tensorboard` writes all",
+        ),
         (no_loaded, "record of what was loaded", "no inodes"),
         (no_effective, "effective.toml", "no inodes"),
     ],

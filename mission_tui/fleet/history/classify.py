@@ -134,7 +134,12 @@ def _unseen(end: TrainingEnded | None, asked: Collection[Verb], checkpoint: str 
         return Lost("the machine was restarted while it ran", checkpoint)
     if "kill" in asked:
         return Killed(checkpoint)
-    return Lost("its keeper and its trainer are gone, and how it ended is not known", checkpoint)
+    # Little ends both at once but what ends a whole session or control group.
+    return Lost(
+        "its keeper and its trainer are gone, and how it ended is not known; `mission-tui doctor` says whether a "
+        "logout from this machine ends runs, which is the usual reason",
+        checkpoint,
+    )
 
 
 def _unasked(facts: ExitFacts, asked: Collection[Verb]) -> str:

@@ -15,6 +15,10 @@ from mission_tui.fleet.events.outcome import Failed, Finished, Killed, Lost, Out
 from mission_tui.fleet.history.classify import ExitFacts, classify, never_begun
 
 LAST = "000004096"
+UNSEEN = (
+    "its keeper and its trainer are gone, and how it ended is not known; `mission-tui doctor` says whether a logout "
+    "from this machine ends runs, which is the usual reason"
+)
 FINAL = "000010240"
 FAULT = (
     "Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n"
@@ -76,7 +80,7 @@ def end(
         (ExitFacts(signal=9, asked="quit"), ("kill",), Killed(None, "killed by you")),
         (ExitFacts(signal=15), (), Failed("crash", "ended by SIGTERM (signal 15)", signal=15)),
         (ExitFacts(start_error="no"), (), Failed("start", "no")),
-        (None, (), Lost("its keeper and its trainer are gone, and how it ended is not known")),
+        (None, (), Lost(UNSEEN)),
     ],
 )
 def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tuple[Verb, ...], outcome: Outcome) -> None:
@@ -228,7 +232,7 @@ def test_of_a_command_its_exit_alone_counts(facts: ExitFacts | None, asked: tupl
         ),
         (end("stopped"), None, {"stop"}, Stopped(FINAL)),
         (None, None, {"kill"}, Killed(LAST)),
-        (None, None, set(), Lost("its keeper and its trainer are gone, and how it ended is not known", LAST)),
+        (None, None, set(), Lost(UNSEEN, LAST)),
     ],
 )
 def test_outcome_and_cause(
