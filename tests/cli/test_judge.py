@@ -77,6 +77,20 @@ def test_findings_are_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert "calm.csv: 20 updates, no findings" in out
 
 
+def test_rows_that_are_missing_are_no_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A third of a log is gone: its steps show that the training went on. The same time with one row's steps is one."""
+    head, rows = (
+        "time/total_timesteps,train/approx_kl,wall_time\n",
+        [f"{k * 2048},0.01,{1e9 + k * 9}\n" for k in range(1, 99)],
+    )
+    (tmp_path / "gap.csv").write_text(head + "".join(rows[:30] + rows[60:]))
+    stood = [f"{k * 2048},0.01,{1e9 + k * 9 + 270 * (k > 30)}\n" for k in range(1, 69)]
+    (tmp_path / "stood.csv").write_text(head + "".join(stood))
+    found = {it: [finding["rule"] for finding in judged(capsys, it)["findings"]] for it in ("gap.csv", "stood.csv")}
+    assert "hang" not in found["gap.csv"]
+    assert "hang" in found["stood.csv"]
+
+
 def test_a_symptom_says_of_what_it_is_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The advice to follow is that of what began first."""
     rows = "".join(f"{k},{k * 2048},0.09,{k * 10},0.6\n" for k in range(3, 23))
@@ -290,6 +304,7 @@ def test_lines_that_could_not_be_used_are_said(capsys: pytest.CaptureFixture[str
         (("sick.csv", "--learning-rate", "nan"), "--learning-rate': nan is not a finite number"),
         (("sick.csv", "--reward-threshold", "inf"), "--reward-threshold': inf is not a finite number"),
         (("package.json",), "package.json: is not a training log; known are"),
+        (("odd",), "odd/0.monitor.csv: does not begin as a monitor does"),
         (("pipe.csv",), "pipe.csv: is neither a file nor a folder"),
         ((), "FILE..."),
     ],
@@ -299,6 +314,8 @@ def test_a_mistake_is_one_line(
 ) -> None:
     """A file that is no log is named with what would be one; nobody waits for what a pipe may bring."""
     (tmp_path / "package.json").write_text('{"name": "x"}\n')
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "0.monitor.csv").write_text("reward,length,time\n1.0,9,0.5\n")
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "monitor.csv").write_text("r,l,s\n1,2,3\n")
     (tmp_path / "config").mkdir()

@@ -311,6 +311,11 @@ def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
         ("head.csv", HEAD.encode(), "has no update yet"),
         ("monitor.csv", b"r,l,t\n1,2,3\n", "is not a training log; known are run directories"),
         ("notes.txt", b"dear diary\n", "is not a training log"),
+        (
+            "run-PPO_1-tag-rollout_ep_rew_mean.csv",
+            b"Wall time,Step,Value\n1.5,2048,9.0\n",
+            "is one chart of TensorBoard",
+        ),
         ("image.png", b"\x89PNG\r\n\x1a\n\0\0", "is not a training log"),
         ("metrics.jsonl", b'{"kind":"update"}\n', "has no update yet"),
         ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is not a recorded trace"),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,8 +27,9 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, RowsProgress, Styled, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import RETURN, MetricRecord, number
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
+from mission_tui.fleet.health.hang import FEWEST, UPDATES
 from mission_tui.fleet.health.judge import unfit
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.settings import (
@@ -159,9 +161,37 @@ def _judged_by(
     settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord], other: Algorithm | None = None
 ) -> tuple[Finding, ...]:
     judge, found = HealthJudge(settings, limits, other=other), dict[str, Finding]()
+    missing = _MissingRows(judge)
     for record in records:
+        if isinstance(record, UpdateDone):
+            missing.tell(record)
         found |= {finding.id: finding for finding in judge.feed(record)}
     return tuple((found | {finding.id: finding for finding in judge.findings if finding.state == "open"}).values())
+
+
+class _MissingRows:
+    """Tells `judge` of time that passed in rows which are not in the log, as nobody's silence: a row of many rows'
+    steps has as many behind it. One row's share of that time stays.
+    """
+
+    def __init__(self, judge: HealthJudge) -> None:
+        self._judge = judge
+        self._steps: deque[int] = deque(maxlen=UPDATES)
+        self._last: UpdateDone | None = None
+
+    def tell(self, row: UpdateDone) -> None:
+        """Before `row` is judged."""
+        last, self._last = self._last, row
+        if last is None or last.attempt != row.attempt:
+            self._steps.clear()
+            return
+        steps = row.timesteps - last.timesteps
+        usual = statistics.median(self._steps) if len(self._steps) >= FEWEST else 0
+        rows = round(steps / usual) if usual > 0 else 1
+        if rows > 1 and row.t > last.t > 0.0:
+            self._judge.broken(row.t - (row.t - last.t) * (rows - 1) / rows, "step")
+            self._judge.broken(row.t, "stepped")
+        self._steps.append(steps)
 
 
 def _no_known_algorithm_in_words(tags: Iterable[str]) -> str:

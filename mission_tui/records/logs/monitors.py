@@ -89,6 +89,9 @@ def read_episodes(path: Path, monitors: Sequence[Path]) -> TrainingLog:
     episodes = read_monitors(monitors)
     total = episodes[-1].steps if episodes else 0
     if not total:
+        strange = next((it for it in monitors if it.stat().st_size and not monitor_files(it)), None)
+        if strange is not None:
+            raise LogError(f"{strange}: does not begin as a monitor does, with columns r, l and t")
         raise LogError(f"{path}: has no episode yet")
     steps_a_row = math.ceil(total / min(_ROWS, len(episodes)))
     updates = tuple(updates_of_episodes(episodes, steps_a_row, WINDOW))

@@ -40,6 +40,7 @@ KNOWN_FORMATS = (
     "tables or JSON lines with a column of steps (such as timestep) and one of returns (such as mean_reward)"
 )
 _NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
+_CHART_OF_TENSORBOARD = "Wall time,Step,Value"
 TABLES = ("progress.csv", "progress.json")
 OTHERS_TABLE = "progress.txt"
 """Spinning Up's."""
@@ -85,6 +86,8 @@ def _read(path: Path) -> TrainingLog:
         return read_run(path.parent) if ours else read_metrics(path)
     if delimiter_of(first) is not None:
         return _table(path, read_csv)
+    if first.replace('"', "") == _CHART_OF_TENSORBOARD:
+        raise LogError(f"{path}: is one chart of TensorBoard, of a metric that it does not name; judge the event files")
     raise LogError(f"{path}: {_NO_LOG}")
 
 
