@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ def learned_with(spec: Spec) -> Spec:
 
 
 def value_word(value: Any) -> str:
-    """A value as people write it: `0.0003`, `64-64`, `true`; a dash where a run has none."""
+    """A value as people write it: `0.0003`, `64-64`, `true`, `python train.py`; a dash where a run has none."""
     match value:
         case None:
             return "-"
@@ -55,6 +56,8 @@ def value_word(value: Any) -> str:
             return str(value).lower()
         case float():
             return f"{value:g}"
+        case list() | tuple() if value and all(isinstance(item, str) for item in value):
+            return clean(shlex.join(value))
         case list() | tuple():
             return "-".join(value_word(item) for item in value) or "none"
         case _:

@@ -6,7 +6,7 @@ import random
 
 from msgspec import structs
 
-from mission_tui.fleet.specs.flat_settings import GroupSettings, learned_with, varying, written_settings
+from mission_tui.fleet.specs.flat_settings import GroupSettings, learned_with, value_word, varying, written_settings
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from tests.supervisor.conftest import stub_spec
 
@@ -50,3 +50,9 @@ def test_what_a_host_profile_said_is_no_setting() -> None:
     tuned = structs.replace(plain, profile="host profile demo@box.toml sets nothing")
     assert learned_with(tuned) == learned_with(plain)
     assert varying({"a": written_settings(plain), "b": written_settings(tuned)}) == {"a": {}, "b": {}}
+
+
+def test_a_command_is_written_as_it_is_typed() -> None:
+    """Trackers and comparisons show it; sizes of layers are joined as people write them."""
+    assert value_word(("python", "train.py", "--lr", "a b")) == "python train.py --lr 'a b'"
+    assert (value_word((64, 64)), value_word(()), value_word(("my_envs",))) == ("64-64", "none", "my_envs")
