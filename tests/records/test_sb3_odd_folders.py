@@ -18,7 +18,7 @@ from mission_tui.records.logs.monitors import read_monitors
 from mission_tui.records.logs.read import read_any
 from mission_tui.records.sb3_run.folder import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
-from mission_tui.records.sb3_run.zip_file import settings_of_zip, tables_of_zip
+from mission_tui.records.sb3_run.zip_file import opened_zip, settings_of_zip, tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import read_yaml
 from tests.records.test_sb3_run import MONITOR, PROGRESS
 
@@ -187,6 +187,20 @@ def test_settings_come_from_the_zips_that_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "model.zip").unlink()
     with pytest.raises(CheckpointError, match=r"a_last\.zip is not a zip that Stable-Baselines3 writes"):
         find_settings(find_folder(tmp_path), (), zips=True, env=False)
+
+
+def test_a_zip_that_was_half_copied_is_called_so(tmp_path: Path) -> None:
+    """Its tensors are zips themselves: without its own list of members the last whole one's was taken for it."""
+    with zipfile.ZipFile(tmp_path / "policy.pth", "w") as tensors:
+        tensors.writestr("archive/data.pkl", b"tensors")
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps(data_of("ActorCriticPolicy")))
+        archive.write(tmp_path / "policy.pth", "policy.pth")
+        archive.writestr("policy.optimizer.pth", b"moments")
+    raw = (tmp_path / "model.zip").read_bytes()
+    (tmp_path / "model.zip").write_bytes(raw[: raw.index(b"moments")])
+    with pytest.raises(CheckpointError, match=r"model\.zip is cut short"), opened_zip(tmp_path / "model.zip"):
+        pass
 
 
 def test_no_link_to_a_file_of_the_kernel_is_read(tmp_path: Path) -> None:

@@ -165,7 +165,11 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         if not path.is_file() or size > FILE_BYTES:
             raise CheckpointError(f"{path} is not a file of at most {FILE_BYTES >> 20} MiB, so it is not opened")
         with os.fdopen(open_named(path), "rb") as file, zipfile.ZipFile(file) as archive:
-            _check_names(checked_members(archive.infolist(), size, path.name), path.name)
+            members = checked_members(archive.infolist(), size, path.name)
+            # Each file of tensors is a zip itself, whose list of members is found where the outer one is missing.
+            if members and min(member.header_offset for member in members) > 0:
+                raise CheckpointError(f"{path.name} is cut short, as by a copy that was not finished: copy it again")
+            _check_names(members, path.name)
             yield archive
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
