@@ -33,6 +33,7 @@ from benchmarks.health.tasks import (
     ARCHERY,
     ASSEMBLY,
     AUCTION,
+    BALANCING,
     BANDIT,
     BIPEDAL,
     BLACKJACK,
@@ -44,6 +45,7 @@ from benchmarks.health.tasks import (
     CATCH,
     CHASING,
     CLIFF,
+    CLIMBING,
     COOLING,
     CORRIDOR,
     CRANE,
@@ -64,6 +66,7 @@ from benchmarks.health.tasks import (
     HALF_CHEETAH,
     HARBOUR_MISSION,
     HEATING,
+    HERDING,
     HILL,
     HOMING,
     HOPPER,
@@ -77,6 +80,7 @@ from benchmarks.health.tasks import (
     LARGE_LAKE,
     LENDING,
     LIFTING,
+    LISTENING,
     LOCKS,
     LUNAR_CONTINUOUS,
     LUNAR_LANDER,
@@ -108,6 +112,7 @@ from benchmarks.health.tasks import (
     SAILING,
     SCHEDULING,
     SEALED_MISSION,
+    SEARCHING,
     SHEDDING,
     SHIPPING,
     SIGHTLESS,
@@ -117,6 +122,7 @@ from benchmarks.health.tasks import (
     SMELTING,
     SMELTING_LONG,
     SPELLING,
+    STEERING,
     SWIMMER,
     SWITCHING,
     TAXI,
@@ -264,6 +270,10 @@ TWINS = (
     Construction("healthy", MILLING, updates=TENTH_UPDATES, few=2),
     Construction("healthy", TOLLING, updates=TOLLING_UPDATES, few=2),
     Construction("healthy", INVERTED_ZOO, updates=INVERTED_UPDATES, few=2),
+    *(
+        Construction("healthy", task, updates=SHORT_UPDATES, few=3)
+        for task in (BALANCING, HERDING, LISTENING, STEERING, SEARCHING, CLIMBING)
+    ),
 )
 
 _VARIANTS = (
@@ -979,7 +989,10 @@ def _benign_where_tuning_lacked_runs() -> Iterator[Construction]:
         yield Construction("wide-clip", task, ppo={"clip_range": 0.4}, few=1)
 
 
-_FOR_TUNING = (*_benign_where_tuning_lacked_runs(), *_or_for_long(_kinds_that_tuning_lacked()))
+_FOR_TUNING = (
+    *_benign_where_tuning_lacked_runs(),
+    *_or_for_long(_kinds_that_tuning_lacked()),
+)
 
 _OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))
 
@@ -1244,6 +1257,39 @@ _OF_THE_TWELFTH = tuple(
     for it in (*_twelfth_settings(), *_or_for_long_enough(_twelfth_troubles()))
 )
 
+_OTHER_STRUCTURE = (BALANCING, HERDING, LISTENING, STEERING, SEARCHING, CLIMBING)
+
+
+def _benign_of_other_structure() -> Iterator[Construction]:
+    for task in _OTHER_STRUCTURE:
+        yield Construction("annealed", task, ppo=_DECAY, updates=SHORT_UPDATES, few=1)
+        yield replace(_resumed(task), updates=SHORT_UPDATES)
+        yield Construction("clip-0.1", task, ppo={"clip_range": 0.1}, updates=SHORT_UPDATES, few=1)
+
+
+def _troubles_of_other_structure() -> Iterator[Construction]:
+    """One seed each, and two where rewards change their sign."""
+    tasks, rest = _OTHER_STRUCTURE, {"onset": TENTH_MIDWAY, "updates": SHORT_UPDATES}
+    for it in _worlds_turn("reward-sign", tasks, tamper.rewards_times(-1.0), rules=LOST, **rest):
+        yield replace(it, harm=(*it.harm, paid_less))
+    # In `searching` all rewards are 0 or 1.
+    yield from _worlds_turn(
+        "reward-clipped",
+        (BALANCING, HERDING, LISTENING, STEERING, CLIMBING),
+        tamper.clips_rewards,
+        few=1,
+        onset=SOON,
+        rules=(*LOST, "policy-frozen"),
+        updates=SHORT_UPDATES,
+    )
+    yield from _worlds_turn("late-actions", tasks, tamper.acts_late(3), few=1, rules=WORLD, **rest)
+    yield from _worlds_turn("new-head", tasks, tamper.loses_its_head, few=1, rules=WORLD, **rest)
+    yield from _worlds_turn("half-blind", tasks, tamper.hides_observations, few=1, rules=WORLD, **rest)
+
+
+_OF_OTHER_STRUCTURE = (*_benign_of_other_structure(), *_or_for_long(_troubles_of_other_structure()))
+
+
 CONSTRUCTIONS: tuple[Construction, ...] = (
     *TWINS,
     *_UPDATE_TOO_LARGE,
@@ -1271,4 +1317,5 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_THE_ELEVENTH,
     *_OF_THE_TWELFTH,
     *_FOR_TUNING,
+    *_OF_OTHER_STRUCTURE,
 )

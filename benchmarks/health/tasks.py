@@ -21,6 +21,7 @@ __all__ = [
     "ARCHERY",
     "ASSEMBLY",
     "AUCTION",
+    "BALANCING",
     "BANDIT",
     "BIPEDAL",
     "BLACKJACK",
@@ -32,6 +33,7 @@ __all__ = [
     "CATCH",
     "CHASING",
     "CLIFF",
+    "CLIMBING",
     "COOLING",
     "CORRIDOR",
     "CRANE",
@@ -52,6 +54,7 @@ __all__ = [
     "HALF_CHEETAH",
     "HARBOUR_MISSION",
     "HEATING",
+    "HERDING",
     "HILL",
     "HOMING",
     "HOPPER",
@@ -65,6 +68,7 @@ __all__ = [
     "LARGE_LAKE",
     "LENDING",
     "LIFTING",
+    "LISTENING",
     "LOCKS",
     "LUNAR_CONTINUOUS",
     "LUNAR_LANDER",
@@ -96,6 +100,7 @@ __all__ = [
     "SAILING",
     "SCHEDULING",
     "SEALED_MISSION",
+    "SEARCHING",
     "SHEDDING",
     "SHIPPING",
     "SIGHTLESS",
@@ -105,6 +110,7 @@ __all__ = [
     "SMELTING",
     "SMELTING_LONG",
     "SPELLING",
+    "STEERING",
     "SWIMMER",
     "SWITCHING",
     "TAXI",
@@ -120,6 +126,7 @@ __all__ = [
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
 TENTH, TWELFTH = "benchmarks.health.tenth_worlds", "benchmarks.health.twelfth_worlds"
+TENTH, TUNING = "benchmarks.health.tenth_worlds", "benchmarks.health.tuning_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -823,4 +830,40 @@ INVERTED_ZOO = Task(
         max_grad_norm=0.3,
     ),
     _lengths,
+)
+BALANCING = Task(
+    "balancing",
+    EnvSpec(id=f"{TUNING}:Balancing-v0", n_envs=1, vec="inline"),
+    PpoSpec(n_steps=256, batch_size=64, n_epochs=8, learning_rate=1e-3, gamma=0.97),
+    _lengths,
+)
+HERDING = Task(
+    "herding",
+    EnvSpec(id=f"{TUNING}:Herding-v0", n_envs=64, vec="inline"),
+    PpoSpec(n_steps=8, batch_size=128, n_epochs=4, learning_rate=1e-3, gamma=0.9),
+    _hits,
+)
+LISTENING = Task(
+    "listening",
+    EnvSpec(id=f"{TUNING}:Listening-v0", n_envs=16, vec="inline", frame_stack=4),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=6, learning_rate=6e-4, gamma=0.9),
+    _hits,
+)
+STEERING = Task(
+    "steering",
+    EnvSpec(id=f"{TUNING}:Steering-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=3e-4, gamma=0.97),
+    _quickness,
+)
+SEARCHING = Task(
+    "searching",
+    EnvSpec(id=f"{TUNING}:Searching-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, ent_coef=0.005),
+    _quickness,
+)
+CLIMBING = Task(
+    "climbing",
+    EnvSpec(id=f"{TUNING}:Climbing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gamma=0.95, ent_coef=0.01),
+    _hits,
 )
