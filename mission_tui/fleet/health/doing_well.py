@@ -8,6 +8,7 @@ mean over 100 episodes wanders even when nothing is learned, so slopes prove lit
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
 from mission_tui.fleet.health.phrases import lost_share
@@ -27,6 +28,10 @@ REAL_GAIN = 8.0
 NEEDED, LOOKS = 12, 16
 SLACK_ERRORS = 2.0
 """The best of many noisy means lies above their level: below it by less than this many standard errors is near it."""
+LATELY, TREND, TREND_SHARE = 16, 8, 0.5
+"""Updates in which a new best is lately, where less patience is due; and updates of which pairs of means are compared,
+with how many more of these must rise than fall. Chance does that to one flat course in fifteen.
+"""
 CEILING_SHARE, CEILING_RANGE = 0.95, 0.05
 """At a ceiling, the share of the gain that is held, and what of the gain the returns still vary by."""
 
@@ -136,10 +141,25 @@ class Success:
     @property
     def rises_now(self) -> bool:
         """Whether the return has found new bests lately and stands at the newest: what is done to it does it good."""
+        return self._rising() and self._stands_at_its_best
+
+    @property
+    def may_rise(self) -> bool:
+        """Whether that is so of the last 16 updates, or the means of the last eight go up at all, be it by chance."""
+        return (self._rising(LATELY) and self._stands_at_its_best) or self._goes_up
+
+    @property
+    def _stands_at_its_best(self) -> bool:
         returns = self._context.returns
         if returns.smooth is None or returns.best is None or not self._first or self._falls:
             return False
-        return self._rising() and returns.smooth - self._start >= CEILING_SHARE * (returns.best - self._start)
+        return returns.smooth - self._start >= CEILING_SHARE * (returns.best - self._start)
+
+    @property
+    def _goes_up(self) -> bool:
+        pairs = list(combinations(self._recent[-TREND:], 2))
+        up = sum((later > before) - (later < before) for before, later in pairs)
+        return up > 0 and up >= TREND_SHARE * len(pairs)
 
     @property
     def at_ceiling(self) -> bool:
@@ -181,10 +201,10 @@ class Success:
         """Whether the newest episodes have lost half of what was gained, be their mean with older ones as it may."""
         return self._context.returns.newest.share_lost >= HALF_WAY
 
-    def _rising(self) -> bool:
+    def _rising(self, updates: int = WINDOW) -> bool:
         if not self._bests:
             return False
-        returns, rise = self._context.returns, self._bests[-1] - self._bests[0]
+        returns, rise = self._context.returns, self._bests[-1] - self._bests[-min(updates, len(self._bests))]
         return rise > 0.0 and rise > max(RISE_SHARE * returns.span, returns.noise)
 
 

@@ -39,7 +39,7 @@ from mission_tui.fleet.windows import Numbers, Window
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
 EVIDENCE = 12
-FLAT, LOOKS = 12, 16
+FLAT, LOOKS, AT_ONCE = 12, 16, 6
 ONCE_GOOD = 0.3
 SAME_EVERYWHERE = 1e-3
 NO_DIFFERENCE = 1e-6
@@ -85,7 +85,7 @@ class ExplainedVariance(Rule):
         self._return: float | None = None
         self._success = Success.shared(context, limits.best_share)
         self._horizon = ValueHorizon(context.settings)
-        self._useless = Hysteresis(FLAT, LOOKS)
+        self._useless, self._known = Hysteresis(FLAT, LOOKS), Hysteresis(AT_ONCE, AT_ONCE)
         self._row: Row | None = None
 
     def judge(self, row: Row) -> Severity | None:
@@ -139,11 +139,16 @@ class ExplainedVariance(Rule):
         Said long before a warm-up that waits for values to learn, and not of a run that goes well without them.
         """
         risen = self.context.settings.gamma is None and self._has_risen()
-        near = self._horizon.is_none(risen=risen)
-        useless = self.context.losses.values_are_untaught or near
-        useless = useless and not (self._success.solved or self._success.at_ceiling)
+        near, untaught = self._horizon.is_none(risen=risen), self.context.losses.values_are_untaught
+        useless = (near or untaught) and not (self._success.solved or self._success.at_ceiling)
+        # What is known needs no second look, only a return that neither rises nor has just come to rest at its best.
+        rises = self._success.may_rise or (self._holds and self._success.rises_now)
+        known = useless and (untaught or self.context.settings.gamma is not None)
+        known = known and (self._useless.on or self._known.on or not rises)
+        self._known.update(over=known, calm=not known)
         useless = useless and (self._useless.on or not self._success.rises_now)
         self._useless.update(over=useless, calm=not useless)
+        self._useless.on = self._useless.on or self._known.on
         # Twelve updates have said so already.
         self._useless.on = self._useless.on or (useless and self._horizon.tells_nothing)
         return self._useless.on
