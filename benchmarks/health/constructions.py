@@ -50,6 +50,7 @@ from benchmarks.health.tasks import (
     CORRIDOR,
     CRANE,
     DELIVERING,
+    DIALLING,
     DISPATCHING,
     DOCKING,
     DOSING,
@@ -57,6 +58,7 @@ from benchmarks.health.tasks import (
     ECHOING,
     ELEVATING,
     ESCAPING,
+    FERRYING,
     FILING,
     FLOORS,
     FORAGING,
@@ -260,6 +262,7 @@ TWINS = (
     *(Construction("healthy", task, updates=TENTH_UPDATES) for task in (MOWING, WATERING, COOLING)),
     Construction("healthy", ACROBOT_ZOO, updates=ZOO_UPDATES, few=2),
     *(Construction("healthy", task, few=3) for task in (SAILING, SIGNALLING, SMELTING, SMELTING_LONG, SHIPPING)),
+    *(Construction("healthy", task, few=3) for task in (DIALLING, FERRYING)),
     Construction("healthy", HOMING),
     *(Construction("healthy", task, few=2) for task in (ROWING, THROWING)),
     Construction("healthy", SKIING, updates=TENTH_UPDATES),
@@ -982,7 +985,21 @@ def _kinds_that_tuning_lacked() -> Iterator[Construction]:
     )
 
 
+def _before_the_first_success() -> Iterator[Construction]:
+    """Where one reward is seldom met: randomness that is paid for, steps far too large, and values that cannot help."""
+    sparse = (DIALLING, FERRYING)
+    yield from _settings("ent-first", sparse, (*BONUS, "explained-variance"), few=3, ent_coef=1.0)
+    yield from _worlds_turn("ent-1", (DIALLING,), tamper.set_ppo(ent_coef=1.0), onset=SOON, rules=BONUS)
+    yield from _worlds_turn("ent-1", (FERRYING,), tamper.set_ppo(ent_coef=1.0), rules=BONUS)
+    yield from _worlds_turn("lr-300", sparse, tamper.set_ppo(300.0), rules=_TOO_LARGE)
+    yield from _settings("gamma-0", sparse, MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", sparse, VALUES, few=1, vf_coef=0.0)
+
+
 def _benign_where_tuning_lacked_runs() -> Iterator[Construction]:
+    for task in (DIALLING, FERRYING):
+        yield Construction("ent-0.01", task, ppo={"ent_coef": 0.01}, few=1)
+        yield Construction("annealed", task, ppo=_DECAY, few=1)
     for task in (SAILING, SIGNALLING, SMELTING, SHIPPING):
         yield Construction("annealed", task, ppo=_DECAY, few=1)
     for task in (SAILING, SIGNALLING):
@@ -992,6 +1009,7 @@ def _benign_where_tuning_lacked_runs() -> Iterator[Construction]:
 _FOR_TUNING = (
     *_benign_where_tuning_lacked_runs(),
     *_or_for_long(_kinds_that_tuning_lacked()),
+    *_or_for_long(_before_the_first_success()),
 )
 
 _OF_THE_NINTH = (*_ninth_settings(), *_or_for_long(_ninth_troubles()))

@@ -42,6 +42,8 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "heating": ("tuning", "two continuous actions, normalised, in weather that nobody foresees"),
     "sailing": ("tuning", "32 environments whose long episodes all end at once, one continuous action"),
     "signalling": ("tuning", "24 environments whose long episodes all end at once, three discrete heads"),
+    "dialling": ("tuning", "no reward before the first success, which takes seven right choices in a row"),
+    "ferrying": ("tuning", "one reward at the end of an episode, seldom met at first"),
     "smelting": ("tuning", "raw costs of ten thousands, SB3's rate and epochs"),
     "smelting-long": ("tuning", "raw costs of ten thousands, and 16 environments whose long episodes all end at once"),
     "shipping": ("tuning", "raw rewards of ten thousands and of either sign, SB3's rate and epochs"),
@@ -183,6 +185,8 @@ MOVED = (
 THREE_LABELS = (
     "sailing",
     "signalling",
+    "dialling",
+    "ferrying",
     "smelting",
     "smelting-long",
     "shipping",

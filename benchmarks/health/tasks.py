@@ -38,6 +38,7 @@ __all__ = [
     "CORRIDOR",
     "CRANE",
     "DELIVERING",
+    "DIALLING",
     "DISPATCHING",
     "DOCKING",
     "DOSING",
@@ -45,6 +46,7 @@ __all__ = [
     "ECHOING",
     "ELEVATING",
     "ESCAPING",
+    "FERRYING",
     "FILING",
     "FLOORS",
     "FORAGING",
@@ -289,6 +291,18 @@ CORRIDOR = Task(
     "corridor",
     EnvSpec(id=f"{WORLDS}:Corridor-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=40, batch_size=160, n_epochs=4, learning_rate=5e-4, ent_coef=0.01),
+    _returns,
+)
+DIALLING = Task(
+    "dialling",
+    EnvSpec(id=f"{WORLDS}:Dialling-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=256, n_epochs=4, learning_rate=7e-4),
+    _returns,
+)
+FERRYING = Task(
+    "ferrying",
+    EnvSpec(id=f"{WORLDS}:Ferrying-v0", n_envs=8, vec="inline"),
+    PpoSpec(n_steps=64, batch_size=128, n_epochs=6, learning_rate=7e-4, gae_lambda=0.99, ent_coef=0.02),
     _returns,
 )
 SLIPPERY = Task(

@@ -17,7 +17,9 @@ __all__ = [
     "Bandit",
     "Catch",
     "Corridor",
+    "Dialling",
     "Docking",
+    "Ferrying",
     "Inventory",
     "Locks",
     "NoisyCartPole",
@@ -290,7 +292,79 @@ class Inventory(gymnasium.Env[Observation, np.int64]):
         return np.array([self._stock, *self._coming], dtype=np.float32) / 10.0
 
 
-for _world in (Bandit, Catch, Corridor, Docking, Inventory, Locks, NoisyCartPole, Pointing, Slippery, Tracking):
+class Dialling(gymnasium.Env[Observation, np.int64]):
+    """Dial seven of four figures in the right order, in 200 turns: a wrong one begins anew. One reward, at the end."""
+
+    CODE, TURNS = (2, 0, 3, 1, 1, 2, 0), 200
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (len(self.CODE),), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._right = self._turns = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._right = self._turns = 0
+        return one_hot(len(self.CODE))[0], {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        self._right = self._right + 1 if int(action) == self.CODE[self._right] else 0
+        self._turns += 1
+        opened = self._right == len(self.CODE)
+        shown = one_hot(len(self.CODE))[min(self._right, len(self.CODE) - 1)]
+        return shown, float(opened), opened, self._turns >= self.TURNS, {}
+
+
+class Ferrying(gymnasium.Env[Observation, np.int64]):
+    """Fetch a load at one corner of a pond of 6 x 6 and land it at the opposite one, against a drift, in 80 strokes.
+    One reward, at the end.
+    """
+
+    SIZE, STROKES, DRIFT = 6, 80, 0.1
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (2 * self.SIZE + 1,), np.float32)
+        self.action_space = spaces.Discrete(4)
+        self._place, self._loaded, self._strokes = [0, 0], False, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._place = [int(at) for at in self.np_random.integers(2, self.SIZE - 2, size=2)]
+        self._loaded, self._strokes = False, 0
+        return self._observation(), {}
+
+    def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        way = int(self.np_random.integers(4)) if self.np_random.random() < self.DRIFT else int(action)
+        axis, by = way // 2, 2 * (way % 2) - 1
+        self._place[axis] = min(max(self._place[axis] + by, 0), self.SIZE - 1)
+        self._strokes += 1
+        self._loaded = self._loaded or self._place == [0, 0]
+        landed = self._loaded and self._place == [self.SIZE - 1, self.SIZE - 1]
+        return self._observation(), float(landed), landed, self._strokes >= self.STROKES, {}
+
+    def _observation(self) -> Observation:
+        axes = one_hot(self.SIZE)
+        return np.concatenate([axes[self._place[0]], axes[self._place[1]], [float(self._loaded)]]).astype(np.float32)
+
+
+for _world in (
+    Bandit,
+    Catch,
+    Corridor,
+    Dialling,
+    Docking,
+    Ferrying,
+    Inventory,
+    Locks,
+    NoisyCartPole,
+    Pointing,
+    Slippery,
+    Tracking,
+):
     gymnasium.register(
         f"{_world.__name__}-v0",
         entry_point=f"{__name__}:{_world.__name__}",
