@@ -18,6 +18,9 @@ from mission_tui.fleet.specs.spec import Schedule
 
 PPO = "ppo"
 """The table in which every rule names a setting."""
+ENVIRONMENT_FIRST = "look for what changed in the environment or its rewards"
+NONE_KNOWN = "no setting is known to cure this"
+COMPARE_FIRST = "the return has risen without that, so compare first"
 LARGE_ERROR = 1.0
 """Values that miss by more than this have a loss above 1, which outweighs that of the policy."""
 
@@ -95,15 +98,29 @@ def reward_scale_sentence(row: Row, settings: Settings) -> str:
     return ", and ".join(part for part in (missed, how) if part)
 
 
+def in_new_training(settings: Settings, *assignments: str) -> str:
+    """How one like this begins anew with `assignments`, in brackets after the advice; "" where it is not ours."""
+    return f" (`mission-tui clone RUN {' '.join(f'--set {it}' for it in assignments)}`)" if settings.ours else ""
+
+
 def normalized_rewards(settings: Settings) -> tuple[str, ...]:
     """The assignment that normalises rewards and leaves observations as they are, since the policy knows no others;
-    none when rewards are normalised, or when it is not known.
+    none when either is normalised, which a resume refuses, or when it is not known.
     """
-    if settings.normalize_reward is not False:
-        return ()
-    return (
-        ("env.normalize.reward=true",) if settings.normalize_obs else ("env.normalize={ obs = false, reward = true }",)
-    )
+    ours_to_add = settings.normalize_reward is False and not settings.normalize_obs
+    return ("env.normalize={ obs = false, reward = true }",) if ours_to_add else ()
+
+
+def normalise_anew(settings: Settings) -> str:
+    """The same for where values would not learn another scale on the way."""
+    how = in_new_training(settings, "env.normalize.reward=true" if settings.normalize_obs else "env.normalize=true")
+    how = how or f" (in your script: {IN_SCRIPTS['env.normalize']})"
+    return f"normalise rewards, in a new training{how}"
+
+
+def compared_first(settings: Settings) -> str:
+    """What to do before advice that a run may not need."""
+    return f"{COMPARE_FIRST} (`mission-tui try RUN`)" if settings.ours else COMPARE_FIRST
 
 
 OTHER_NAMES = {

@@ -9,7 +9,7 @@ from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rules.grad_norm import GradNorm
 from mission_tui.fleet.health.settings import settings_of
 from mission_tui.fleet.specs.preset import change
-from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, PpoSpec, RunSpec, Spec
 from tests.fleet.health.rounds import Round, judged, row
 
 dice = random.Random(17)
@@ -99,6 +99,15 @@ def test_large_values_ask_for_normalised_rewards_and_small_ones_for_a_lower_rate
         assert words.cause.startswith(cause)
         assert words.advice_set == (assignment,)
         assert change(spec, words.advice_set) != spec
+
+
+def test_a_normaliser_that_leaves_rewards_as_they_are_is_for_a_new_training() -> None:
+    """A resume refuses to have it take rewards, too."""
+    env, run = EnvSpec(id="X", normalize=Normalize(reward=False)), RunSpec(total_timesteps=200 * 2048)
+    settings = settings_of(Spec(preset="p", env=env, ppo=PpoSpec(n_steps=2048), run=run))
+    words = norms([1.0] * 60 + [6.0] * 30, settings=settings, value_loss=900.0).words[0]
+    assert words.advice.endswith("in a new training (`mission-tui clone RUN --set env.normalize.reward=true`)")
+    assert words.advice_set == ()
 
 
 def test_absurd_norms_are_survived() -> None:

@@ -15,7 +15,7 @@ from statistics import median
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.doing_well import Success
-from mission_tui.fleet.health.phrases import halved_learning_rate
+from mission_tui.fleet.health.phrases import ENVIRONMENT_FIRST, NONE_KNOWN, halved_learning_rate, in_new_training
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import clipped_of_longer
 from mission_tui.fleet.windows import Numbers, Window
@@ -27,6 +27,7 @@ NEARLY_ALL = 0.8
 """A deviation of 1 in a range of 0.4 to either side, as Humanoid's, leaves 0.69 there."""
 AT_FIRST = 2
 WIDENED = 1.5
+SMALLER_START = -1.0
 
 
 class ActionsAtBound(Rule):
@@ -97,9 +98,14 @@ class ActionsAtBound(Rule):
             return "lower the entropy bonus", (f"ppo.ent_coef={settings.ent_coef / 10.0:.2g}",)
         if wide:
             return "go back to an earlier checkpoint with half the learning rate", halved_learning_rate(settings, row)
-        return "scale the actions of the environment to -1..1, and start with a smaller standard deviation", (
-            "ppo.policy_kwargs.log_std_init=-1.0",
-        )
+        if self._began_wide(row):
+            # Only a new network starts with `log_std_init`: a resume goes on with the deviation that was learned.
+            smaller = in_new_training(settings, f"ppo.policy_kwargs.log_std_init={SMALLER_START:g}")
+            return (
+                "scale the actions of the environment to -1..1, or begin with a smaller standard deviation, in a new "
+                f"training{smaller}"
+            ), ()
+        return f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}", ()
 
     def _began_wide(self, row: Row) -> bool:
         """Whether an untrained policy, whose mean is about 0, had most actions there, and its spread alone still has.

@@ -37,6 +37,8 @@ from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.health.doing_well import REAL_GAIN
 from mission_tui.fleet.health.phrases import (
+    ENVIRONMENT_FIRST,
+    NONE_KNOWN,
     halved_learning_rate,
     learning_rate_of,
     lost_share,
@@ -479,7 +481,7 @@ class Steps:
         if wide:
             return cause, *smaller_update_advice(settings, row)
         # Half the rate was followed where rewards had changed their sign, and cured nothing (docs/health/advice.md).
-        return cause, "look for what changed in the environment or its rewards: no setting is known to cure this", ()
+        return cause, f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}", ()
 
 
 def _short(value: float) -> float:

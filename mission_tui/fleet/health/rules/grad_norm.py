@@ -116,7 +116,8 @@ class GradNorm(Rule):
         level = limits.critical if severity == "critical" else limits.warning
         scale = phrases.reward_scale_sentence(row, settings)
         if large:
-            cause, advice, assignments = scale, "normalise rewards", phrases.normalized_rewards(settings)
+            cause, assignments = scale, phrases.normalized_rewards(settings)
+            advice = "normalise rewards" if assignments else phrases.normalise_anew(settings)
         else:
             cause = phrases.pressure_sentence(settings, phrases.learning_rate_of(row, settings))
             advice, assignments = "halve the learning rate", phrases.halved_learning_rate(settings, row)

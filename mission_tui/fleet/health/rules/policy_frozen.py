@@ -24,6 +24,7 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.phrases import (
     is_large,
     learning_rate_of,
+    normalise_anew,
     pressure_of,
     pressure_sentence,
     reward_scale_sentence,
@@ -449,7 +450,7 @@ def _outweighed(row: Row, settings: Settings, rate: float | None) -> Words | Non
         return None
     missed = reward_scale_sentence(row, settings)
     cause = f"{missed}; the gradient is clipped as a whole, and that leaves the policy next to nothing of it"
-    return cause, "normalise rewards, in a new training", ()
+    return cause, normalise_anew(settings), ()
 
 
 def _not_stepped(row: Row, rate: float | None) -> Words | None:

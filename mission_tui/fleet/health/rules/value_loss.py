@@ -19,7 +19,14 @@ from __future__ import annotations
 import math
 
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.health.phrases import normalized_rewards, reward_scale_sentence, rounded
+from mission_tui.fleet.health.phrases import (
+    ENVIRONMENT_FIRST,
+    NONE_KNOWN,
+    is_large,
+    normalise_anew,
+    reward_scale_sentence,
+    rounded,
+)
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.rules.drawdown import SHOCK_UPDATES, Shock, Steps, burst_fall
@@ -127,9 +134,10 @@ class ValueLoss(Rule):
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
         worse, what = severity == "warning", CALLED.get(self._tag, "loss of the values")
-        how, fix = "normalise rewards", normalized_rewards(settings)
-        if not fix:
-            _, how, fix = self._steps.blame()
+        _, how, fix = self._steps.blame()
+        if is_large(row, settings):
+            # On the way it was followed in 12 trainings: 4 did better, 4 worse (docs/health/advice.md).
+            how, fix = f"{ENVIRONMENT_FIRST}; if nothing did, {normalise_anew(settings)}", ()
         return Explanation(
             sentence=f"{what} is {rounded(times)} x its median of {rounded(usual)}, for {limits.updates} updates"
             + (
@@ -151,7 +159,7 @@ class ValueLoss(Rule):
         """How far above the usual, and since when no episode has ended that would show what the return does."""
         shock, silent = self._shock, self.context.returns.bursts.silent
         times = rounded(shock.loss / shock.usual) if shock.usual > 0.0 else "many"
-        cause, how, fix = self._steps.blame()
+        cause, _, _ = self._steps.blame()
         return Explanation(
             sentence=(
                 f"value loss is {times} x the {rounded(shock.usual)} that is usual between bursts of episodes, and no "
@@ -161,8 +169,8 @@ class ValueLoss(Rule):
                 "episodes, and the newest burst has lost return"
             ),
             cause=f"all environments end their episodes at once; {cause}",
-            advice=how,
-            advice_set=fix,
+            # Fewer epochs were followed in three such trainings, and made all of them worse.
+            advice=f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}",
             evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
             signal=self._tag,
             threshold=shock.level if math.isfinite(shock.level) else None,
@@ -181,8 +189,7 @@ class ValueLoss(Rule):
                 "rewards are much smaller since, as where they are clipped, scaled or normalised: returns of before "
                 "and after cannot be compared, nor does a rise between them mean that anything was learned"
             ),
-            advice="look for what changed in the environment or its rewards: no setting is known to cure this",
-            advice_set=(),
+            advice=f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}",
             evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
             signal=self._tag,
             threshold=gone.level,
