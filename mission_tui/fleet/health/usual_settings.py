@@ -79,6 +79,8 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     if found is None:
         return words
     cause, advice, assignments = found
+    if words.advice_set == assignments:
+        return words  # the rule has advised it itself, and knows more of how the run does
     return replace(words, cause=cause, advice=advice, advice_set=assignments)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.explained_variance import ExplainedVariance
+from mission_tui.fleet.health.usual_settings import LossParts, usual_first
 from tests.fleet.health.rounds import Round, judged, row
 
 OURS = Settings(ours=True, total_timesteps=200 * 1024, rollout=1024, gamma=0.99, vf_coef=0.5)
@@ -53,6 +54,21 @@ def test_a_value_loss_without_weight_is_known_from_the_settings() -> None:
     assert "nothing teaches the value function: ppo.vf_coef = 0" in seen.words[0].sentence
     assert seen.words[0].advice_set == ("ppo.vf_coef=0.5",)
     assert said(flat(), OURS).changes == []
+
+
+def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_first() -> None:
+    """A run that learns all the same may do worse with them, and a setting that comes first says so, too."""
+    settings = Settings(ours=True, vf_coef=0.0, gamma=0.99, total_timesteps=200 * 1024, rollout=1024)
+    returns = [*(4.0 * n for n in range(1, 21)), *(50.0 + n % 2 for n in range(40))]
+    risen = [
+        replace(line, metrics={**line.metrics, "rollout/ep_rew_mean": value})
+        for line, value in zip(flat(), returns, strict=True)
+    ]
+    words = said(risen, settings).words[0]
+    assert words.advice.endswith("the return has risen without that, so compare first (`mission-tui try RUN`)")
+    assert words.advice_set == ("ppo.vf_coef=0.5",)
+    assert usual_first("explained-variance", words, settings, LossParts(settings), risen[-1]) == words
+    assert "compare" not in said(flat(), settings).words[0].advice
 
 
 def test_a_value_loss_without_weight_is_seen_in_the_losses_of_a_log() -> None:

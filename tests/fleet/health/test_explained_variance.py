@@ -170,6 +170,16 @@ def test_cause_and_advice_follow_the_settings(
     assert not words.advice_set or change(spec, words.advice_set) != spec
 
 
+def test_a_horizon_beyond_short_episodes_is_not_to_be_lowered() -> None:
+    """Values look no further than an episode goes."""
+    spec = Spec(preset="p", env=EnvSpec(id="X", n_envs=1, normalize=True), ppo=PpoSpec(gamma=1.0), run=SPEC.run)
+    for length, assignment in ((8.0, "ppo.vf_coef=1"), (400.0, "ppo.gamma=0.99")):
+        tags = {"value_loss": 0.1, "rollout/ep_len_mean": length}
+        lines = [row(n, {**tags, "explained_variance": 0.01 * (n < 2), "ret": NOISE[n]}) for n in range(1, 151)]
+        words = judged(ExplainedVariance, lines, settings_of(spec)).words[0]
+        assert words.advice_set == (assignment,)
+
+
 def test_rewards_that_are_too_small_are_the_cause() -> None:
     """No network misses by less than a thousandth; that rewards are normalised in a log of returns alone is known by
     larger errors.
@@ -192,7 +202,8 @@ def test_values_that_were_good_say_until_when() -> None:
         "the environment pays and shows; values miss returns by about 20"
     )
     assert words.advice == (
-        "look for what changed in the environment or its rewards; if nothing did, normalise rewards, in a new training"
+        "look for what changed in the environment or its rewards; if nothing did, normalise rewards, in a new training "
+        "(in your script: VecNormalize(norm_obs=False, norm_reward=True) around the environments)"
     )
     assert "explained returns until" not in explained([0.0] * 150).words[-1].cause
     rare = explained([0.8] * 100 + [-0.7] * 60, value_loss=1e-3).words[-1]

@@ -24,8 +24,12 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.health.critic import ValueHorizon, critic_warm_up
 from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
 from mission_tui.fleet.health.phrases import (
+    ENVIRONMENT_FIRST,
+    NONE_KNOWN,
+    compared_first,
     is_large,
     learning_rate_of,
+    normalise_anew,
     pressure_of,
     pressure_sentence,
     reward_scale_sentence,
@@ -298,26 +302,29 @@ class ExplainedVariance(Rule):
 
     def _advice(self, row: Row) -> tuple[str, tuple[str, ...]]:
         settings = self.context.settings
-        if self._useless.on and self.context.losses.values_are_untaught:
-            return "give the value loss a weight", (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",)
         if self._useless.on:
-            return "let values look further ahead", (f"ppo.gamma={USUAL_GAMMA:g}",)
+            untaught = self.context.losses.values_are_untaught
+            better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={USUAL_GAMMA:g}"
+            advice = "give the value loss a weight" if untaught else "let values look further ahead"
+            # Of such trainings some learned as well as with values, and three did worse once they had them.
+            return f"{advice}; {compared_first(settings)}" if self._success.gained else advice, (better,)
         if self._sees_nothing:
             return "look at what the environment shows the policy: print the observations of a few steps", ()
         if self._is_tiny(row):
             return "scale the rewards up or normalise them, in a new training", ()
         if self._best >= ONCE_GOOD and (self._success.gained or is_large(row, settings)):
             # At the same scale and horizon values were good; those of next to no rewards are so by chance.
-            rest = "if nothing did, normalise rewards, in a new training"
-            rest = rest if is_large(row, settings) else "no setting is known to cure this"
-            return f"look for what changed in the environment or its rewards; {rest}", ()
+            rest = f"if nothing did, {normalise_anew(settings)}" if is_large(row, settings) else NONE_KNOWN
+            return f"{ENVIRONMENT_FIRST}; {rest}", ()
         if (rate := self._slow_rate(row)) is not None:
             return "raise the learning rate", (f"ppo.learning_rate={rate:.2g}",)
         if is_large(row, settings):
             # Not on the way: of 9 sick trainings that went on with normalised rewards 4 did better and 4 worse.
-            return "normalise rewards, in a new training: values would have to learn another scale in this one", ()
+            return f"{normalise_anew(settings)}: values would have to learn another scale in this one", ()
         gamma, coef = settings.gamma, settings.vf_coef
-        if gamma is not None and 1.0 - gamma < 1.0 / FAR_HORIZON:
+        # Values look no further than an episode goes.
+        length = row.metrics.get("rollout/ep_len_mean", math.inf)
+        if gamma is not None and 1.0 - gamma < 1.0 / FAR_HORIZON and length > 1.0 / (1.0 - USUAL_GAMMA):
             return "lower gamma, so that values look less far ahead", ("ppo.gamma=0.99",)
         if coef is not None and coef < VALUE_COEF:
             return "give the value loss more weight", (f"ppo.vf_coef={VALUE_COEF:g}",)
