@@ -9,6 +9,7 @@ import json
 import os
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -256,6 +257,27 @@ def test_syncs_are_spaced_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(synced) == 2
     log.close()
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize(("sync_s", "syncs"), [(0.0, 60), (2.0, 3), (30.0, 2)])
+def test_a_slow_disk_is_waited_for_less_often(
+    sync_s: float, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A minute of rows, one each second, and what closing syncs: who trains waits a twentieth of its time at most."""
+    now, synced = [0.0], []
+
+    def sync(descriptor: int) -> None:
+        synced.append(descriptor)
+        now[0] += sync_s
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    monkeypatch.setattr(jsonl, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    log = AppendLog(tmp_path / "metrics.jsonl", sync_every_s=1.0)
+    while now[0] < 60.0:
+        log.append(paused)
+        now[0] += 1.0
+    log.close()
+    assert len(synced) == syncs
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

@@ -146,6 +146,10 @@ class TimeIndex:
 
 BLOCK_BYTES = 1 << 16
 MOST_TAIL_BYTES = 1 << 28
+SLOW_TIMES, LONGEST_UNSYNCED_S = 20.0, 60.0
+"""On a slow disk the next sync waits so many times as long as the last one took, and no longer than that: a writer that
+has something else to do, such as to train, would wait for the disk most of its time.
+"""
 MOST_TAIL_LINES = 10_000
 """Where there is no whole record in so many bytes or lines, the file is none of ours; half a line is never so long."""
 
@@ -162,11 +166,13 @@ class AppendLog:
     """The writing end of one records file. Only one may be open per file; the run's lease sees to that."""
 
     def __init__(self, path: Path, *, sync_every_s: float = 0.0) -> None:
-        """Open or create `path`. `sync_every_s` 0 makes every append durable before it returns."""
+        """Open or create `path`. `sync_every_s` 0 makes every append durable before it returns; else it is later where
+        the disk is slow.
+        """
         self.path = path
         self.last_seq = 0
         self.torn: bytes | None = None
-        self._sync_every_s = sync_every_s
+        self._sync_every_s = self._sync_after_s = sync_every_s
         self._synced_at = float("-inf")
         self._dirty = False
         self._suspect = False
@@ -198,7 +204,7 @@ class AppendLog:
             try:
                 write_all(self._descriptor, line)
                 self._dirty = True
-                if time.monotonic() - self._synced_at >= self._sync_every_s:
+                if time.monotonic() - self._synced_at >= self._sync_after_s:
                     self._sync()
             except OSError:
                 # Half a line would swallow the next record; if the cut fails too, the next opening sets it aside.
@@ -230,6 +236,7 @@ class AppendLog:
                 os.close(descriptor)
 
     def _sync(self) -> None:
+        began = time.monotonic()
         try:
             os.fdatasync(self._descriptor)
         except OSError:
@@ -237,6 +244,9 @@ class AppendLog:
             raise
         self._dirty = False
         self._synced_at = time.monotonic()
+        if self._sync_every_s > 0.0:
+            slow_s = min(LONGEST_UNSYNCED_S, SLOW_TIMES * (self._synced_at - began))
+            self._sync_after_s = max(self._sync_every_s, slow_s)
 
     def _renew(self) -> None:
         """Write everything to a new file: after a failed sync the kernel counts the lost bytes of the old one as clean,
