@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from io import StringIO
+from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.root import main
+from mission_tui.cli.session import Session
+from mission_tui.cli.verbs import cleanup
+from mission_tui.ipc.replies import Removable, RemovableReply
 from tests.shell import Shell
 
 pytestmark = pytest.mark.timeout(60)
@@ -60,6 +67,31 @@ def test_prune_says_what_would_go_and_goes_only_with_yes(quick: Shell) -> None:
     gone = json.loads(quick.typed("prune", "--older", "0m", "--yes", "--json").stdout)
     assert (gone["removed"], [item["run"] for item in gone["items"]]) == (True, [run])
     assert gone["bytes"] == gone["items"][0]["size_bytes"] > 0
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_terminal_is_shown_how_far_a_long_prune_is(
+    tty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was shown goes some at a time, on a line of stderr that is empty again when it is done."""
+    items = tuple(Removable(run=f"r{number}", name="n", checkpoint=None, size_bytes=3) for number in range(5))
+    asked: list[tuple[str, ...]] = []
+
+    def answered(_: Session, runs: tuple[str, ...], *_words: object, remove: bool, **_flags: object) -> RemovableReply:
+        asked.append(runs)
+        return RemovableReply(re=1, items=tuple(it for it in items if not remove or it.run in runs), kept_s=1.0)
+
+    monkeypatch.setattr(cleanup, "_prune", answered)
+    monkeypatch.setattr(cleanup, "_AT_A_TIME", 2)
+    stream = StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: tty)
+    monkeypatch.setattr(sys, "stderr", stream)
+    words = ["--runs-dir", str(tmp_path), "prune", "--older", "1d", "--yes"]
+    assert main(words) == 0
+    assert asked == [(), ("r0", "r1"), ("r2", "r3"), ("r4",)]
+    assert "removed 5 (15B)" in capsys.readouterr().out
+    steps = ["adding up what would go", *(f"removing: {at} of 5 runs" for at in (0, 2, 4))]
+    assert [it for it in stream.getvalue().split("\r\x1b[K") if it] == (steps if tty else [])
 
 
 @pytest.mark.parametrize(

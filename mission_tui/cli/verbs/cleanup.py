@@ -14,7 +14,7 @@ import msgspec
 
 from mission_tui.cli.options import json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
-from mission_tui.cli.terminal_output import Table, confirm, print_error, write
+from mission_tui.cli.terminal_output import Table, confirm, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError, nearest
 from mission_tui.present.numbers import duration, size
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mission_tui.ipc.requests import Keep
 
 _KEEP = ("best", "last")
+_AT_A_TIME = 50
 
 
 @click.command("clean")
@@ -187,7 +188,8 @@ def prune_command(
         raise UsageError("say how old with --older AGE (such as 14d), or name runs or a group")
     before_t = time.time() - (0.0 if older is None else parse_span_s(older, "--older"))
     kept = _kept(keep)
-    reply = _prune(session, runs, before_t, kept, remove=False)
+    with shown_meanwhile("adding up what would go"):
+        reply = _prune(session, runs, before_t, kept, remove=False)
     amount = f"{len(reply.items)} ({size(total_bytes(reply.items))})"
     if not as_json:
         removable_table(reply.items, reply.kept_s).write(sys.stdout)
@@ -198,7 +200,7 @@ def prune_command(
     question = f"{'Free for good' if now else 'Move to the trash'}: {amount}?"
     removes = bool(reply.items) and not dry and (yes or (not as_json and _confirmed(question, "what was shown")))
     if removes:
-        reply = _prune(session, runs, before_t, kept, remove=True, now=now)
+        reply = _prune_some_at_a_time(session, reply, before_t, kept, now=now)
     if as_json:
         facts = {"removed": removes, "bytes": total_bytes(reply.items), "items": removable_facts(reply.items)}
         write_document(facts | {"kept_s": reply.kept_s})
@@ -208,6 +210,21 @@ def prune_command(
         write(f"removed {gone}{hint}")
     unasked = reply.items and not (removes or dry or as_json or sys.stdin.isatty())
     return UsageError.exit_code if unasked else 0
+
+
+def _prune_some_at_a_time(
+    session: Session, shown: RemovableReply, before_t: float, kept: tuple[Keep, ...], *, now: bool
+) -> RemovableReply:
+    """What of `shown` has gone: of a thousand runs that takes a minute, of which a terminal shows how far it is."""
+    from msgspec import structs
+
+    ids = list(dict.fromkeys(item.run for item in shown.items))
+    gone: list[Removable] = []
+    for at in range(0, len(ids), _AT_A_TIME):
+        some = tuple(ids[at : at + _AT_A_TIME])
+        with shown_meanwhile(f"removing: {at:,} of {len(ids):,} runs" if len(ids) > _AT_A_TIME else ""):
+            gone += _prune(session, some, before_t, kept, remove=True, now=now).items
+    return structs.replace(shown, items=tuple(gone))
 
 
 def _prune(

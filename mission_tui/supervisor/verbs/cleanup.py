@@ -20,7 +20,7 @@ from mission_tui.fleet.store import RunRef, resolve
 from mission_tui.ipc.replies import Accepted, CleanReply, LeftoverRow, Removable, RemovableReply
 from mission_tui.ipc.requests import UNDO_S, Clean, GetTrash, Prune, Remove, Restore, Undo
 from mission_tui.records.runs.checkpoint import Manifest, best_checkpoint, list_checkpoints, newest_verified
-from mission_tui.records.runs.layout import RunDir
+from mission_tui.records.runs.layout import RUN_ID, RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, restore_from_trash, trashed, tree_bytes
 from mission_tui.supervisor.ending.leftovers import (
     DeadSocket,
@@ -167,7 +167,7 @@ async def prune(core: Core, request: Prune) -> RemovableReply:
     `UsageError` for a word that means no run.
     """
     items: list[Removable] = []
-    named = tuple(dict.fromkeys(it for ref in request.runs for it in core.store.resolve(ref)))
+    named = tuple(dict.fromkeys(it for ref in request.runs for it in _meant(core, ref, request)))
     for run_id in named if request.runs else core.store.run_ids():
         await asyncio.sleep(0)
         run = core.run_dir(run_id)
@@ -187,6 +187,13 @@ async def prune(core: Core, request: Prune) -> RemovableReply:
                 item = await _moved(core, item, request)
             items.append(item)
     return RemovableReply(re=request.id, items=tuple(items), kept_s=KEPT_S)
+
+
+def _meant(core: Core, ref: str, request: Prune) -> Sequence[str]:
+    """The runs that `ref` means; where it removes, a run that somebody else removed since it was shown is no error."""
+    if request.remove and RUN_ID.fullmatch(ref) and ref not in core.store:
+        return ()
+    return core.store.resolve(ref)
 
 
 def _is_due(core: Core, run_id: str, before_t: float) -> bool:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from functools import partial
 
+import pytest
+from msgspec import structs
+
+from mission_tui.errors import MissionError
 from mission_tui.ipc.replies import RemovableReply
 from mission_tui.ipc.requests import Keep, Prune, Restore
 from mission_tui.records.runs.trash import trashed, tree_bytes
@@ -59,6 +63,13 @@ def test_old_runs_are_listed_with_their_bytes_before_they_go(sim: SimulatedLab) 
     assert {view.id for view in sim.snapshot().runs} == {young, live}
     assert [item.run for item in trashed(sim.root)] == [old]
     assert prune(sim, border) == []
+    # Of what was shown another shell may have removed some meanwhile.
+    words = Prune(id=0, runs=(old, young), before_t=time.time(), remove=True)
+    reply = sim.ask(lambda id_: structs.replace(words, id=id_))
+    assert isinstance(reply, RemovableReply)
+    assert [item.run for item in reply.items] == [young]
+    with pytest.raises(MissionError, match="no run matches"):
+        sim.ask(lambda id_: structs.replace(words, id=id_, remove=False))
 
 
 def test_the_last_checkpoint_stays_and_the_others_come_back(sim: SimulatedLab) -> None:
