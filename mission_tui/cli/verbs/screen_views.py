@@ -169,16 +169,14 @@ def serve_command(session: Session, port: int, control: bool, as_json: bool) -> 
         raise UsageError(f"{session.what_was_received}; serve it without --control")
     if control:
         session.require_writable_root()
-    from mission_tui.web.server import ScreenCall
-
     root = () if session.received else ("--runs-dir", str(session.root))
     looks = {} if control else {SERVED: "1"}
-    call = ScreenCall((*root, *(() if control else ("--readonly",))), session.cwd, {**session.environ, **looks})
+    words = (*root, *(() if control else ("--readonly",)))
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     try:
-        from mission_tui.web.server import HOST, ScreenServer, listening, serve
+        from mission_tui.web.server import HOST, ScreenCall, ScreenServer, listening, serve
 
-        server = ScreenServer(call, token)
+        server = ScreenServer(ScreenCall(words, session.cwd, {**session.environ, **looks}), token)
     except ImportError as error:
         raise ServeError(f"serve needs packages that are missing here ({error}): {install_words('serve')}") from None
     try:
