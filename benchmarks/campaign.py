@@ -37,7 +37,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
 from mission_tui.fleet.specs.spec import MISSION_GYM, Spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 
 __all__ = [
     "RUNS",

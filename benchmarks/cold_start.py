@@ -31,7 +31,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.client_environment import captured_environ
 from mission_tui.ipc.requests import Act, Launch
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.trainer.process import lower_priority

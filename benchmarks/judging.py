@@ -25,7 +25,7 @@ from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.health.rule import row_of
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 
 STEPS = 2048
 RUNS = 64

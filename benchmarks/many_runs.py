@@ -21,7 +21,7 @@ from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 

@@ -23,7 +23,7 @@ from benchmarks.judging import synthetic
 from benchmarks.results import Row, Spread
 from benchmarks.terminal import Terminal
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 
 OURS = (sys.executable, "-m", "mission_tui")
 RECORDED = ROOT / "tests" / "fixtures" / "format-1" / "20261121-040628-recorded-2aa5"

@@ -27,7 +27,7 @@ from mission_tui.fleet.events.outcome import Failed, Finished, Outcome, Stopped
 from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, Spec
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.paths import socket_dir
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals

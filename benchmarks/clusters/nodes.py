@@ -38,7 +38,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerWord,
 )
 from mission_tui.keeper.files import exit_record, signal_in
-from mission_tui.records.files.jsonl import Tail, encode_line
+from mission_tui.records.jsonl import Tail, encode_line
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import AttemptDir, RunDir

@@ -25,7 +25,7 @@ from mission_tui.ipc.client import Connection
 from mission_tui.ipc.client_environment import captured_environ
 from mission_tui.ipc.requests import GetSnapshot, Launch
 from mission_tui.paths import socket_dir
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["ROOT", "Lab", "kept", "opened", "until"]

@@ -21,7 +21,7 @@ from benchmarks.fleet.sheet import finish
 from benchmarks.results import Row, Spread
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.process import lower_priority

@@ -22,7 +22,7 @@ from mission_tui.fleet.events.outcome import Phase
 from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import PhaseEntered, RowsWritten, TrainerHello
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 
 __all__ = ["main"]

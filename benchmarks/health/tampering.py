@@ -23,7 +23,7 @@ from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
 from mission_tui.envs.scoring import Progress, RewardModel
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.trainer.state.checkpoint import Checkpoints
 from mission_tui.trainer.vec_env.in_process import InlineVecEnv, NativeVecEnv
 

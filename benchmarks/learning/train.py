@@ -27,7 +27,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train as train_attempt

@@ -45,7 +45,7 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 
 SEED = 1
 EPISODES = 100

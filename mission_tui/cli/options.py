@@ -87,7 +87,7 @@ def _runs_on_disk(context: click.Context) -> list[RunDir]:
 def _names_and_groups(runs: Iterable[RunDir]) -> tuple[list[str], list[str]]:
     """What the newest of `runs` are called. One whose journal is long, or cannot be read, is passed over."""
     from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
-    from mission_tui.records.files.jsonl import read_all
+    from mission_tui.records.jsonl import read_all
 
     names: list[str] = []
     groups: list[str] = []

@@ -256,7 +256,7 @@ class PreferencesFile:
 
     def _merge(self, changes: dict[str, object]) -> None:
         from mission_tui.plain_files import make_folder
-        from mission_tui.records.files.atomic import write_json
+        from mission_tui.records.atomic import write_json
 
         with suppress(OSError, MissionError):
             make_folder(self.path.parent)
@@ -309,7 +309,7 @@ class LastSeen:
     def write(self, t: float) -> None:
         """Remember unix time `t`, unless a later one is remembered."""
         from mission_tui.plain_files import make_folder
-        from mission_tui.records.files.atomic import write_atomic
+        from mission_tui.records.atomic import write_atomic
 
         before = self.read()
         if before is not None and before >= t:

@@ -20,8 +20,8 @@ from msgspec import Struct, field
 from mission_tui.fleet.phases import SpanHistory
 from mission_tui.fleet.strip import LEVELS, METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, merged
 from mission_tui.plain_files import make_folder, names_in, open_to_append
-from mission_tui.records.files.atomic import storing, write_all
-from mission_tui.records.files.jsonl import encode_line, read_all
+from mission_tui.records.atomic import storing, write_all
+from mission_tui.records.jsonl import encode_line, read_all
 
 MOST_BYTES = 200_000_000
 """All files together; the oldest go first where a machine with very many GPUs and runs would take more."""

@@ -20,8 +20,8 @@ from mission_tui.fleet.specs.preset import PresetFile, PresetOrigin, read_preset
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
 from mission_tui.plain_files import make_folder
-from mission_tui.records.files.atomic import storing, write_atomic
-from mission_tui.records.files.given_files import read_toml
+from mission_tui.records.atomic import storing, write_atomic
+from mission_tui.records.given_files import read_toml
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.preset import MachineTables

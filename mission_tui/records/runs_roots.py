@@ -30,7 +30,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.text import clean
 from mission_tui.paths import socket_dir, used_roots_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_to_lock, read_given
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.atomic import write_atomic
 
 SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "fuse", "9p", "beegfs", "gpfs")
 """File systems that other machines may hold too; their locks can be missing, slow or only pretended."""

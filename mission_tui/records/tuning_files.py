@@ -29,9 +29,9 @@ from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
 from mission_tui.gpu_driver import ask_driver, may_be_here
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, open_folder, open_to_lock
-from mission_tui.records.files.atomic import StorageError, read_json, storing, write_atomic_group, write_json
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.atomic import StorageError, read_json, storing, write_atomic_group, write_json
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import read_all
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import Spec

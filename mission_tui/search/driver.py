@@ -32,8 +32,8 @@ from mission_tui.ipc.requests import Act, Answer, AnsweredBy, GetNamed, Launch, 
 from mission_tui.ipc.sockets import ConnectionLostError
 from mission_tui.ipc.start import was_stopped
 from mission_tui.present.comparisons import confirmation_words, progress_words
-from mission_tui.records.files.atomic import write_json
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.atomic import write_json
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.search.plan import Parameter, SearchPlan, items_of, trial_words
 from mission_tui.search.study import RUNGS, Study

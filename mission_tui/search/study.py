@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mission_tui.errors import DamagedError, UsageError, install_words
 from mission_tui.fleet.search import SearchTrial, TrialState
 from mission_tui.plain_files import open_to_lock
-from mission_tui.records.files.atomic import storing
+from mission_tui.records.atomic import storing
 from mission_tui.search.plan import Parameter, Pruning, SearchPlan, Value, default_point
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from mission_tui.ipc.start import name_root, unname_root
 from mission_tui.ipc.telemetry_server import serve_telemetry
 from mission_tui.paths import STOPPED, socket_dir
 from mission_tui.plain_files import make_folder, open_fresh, open_to_lock
-from mission_tui.records.files.atomic import storing
+from mission_tui.records.atomic import storing
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.records.runs_roots import check_locks, check_private
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits

@@ -24,8 +24,8 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.timed_runs import Load, Timing, timing_of
 from mission_tui.fleet.tuning.record import MEASURED_UPDATES, WARM_UPDATES, ProbeDone, Resolved, probe_spec
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.ending.removal import kill_live, remove_runs

@@ -26,8 +26,8 @@ from mission_tui.ipc import telemetry_messages as messages
 from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.plain_files import read_plain
 from mission_tui.procfs import wait_channel
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import AttemptDir
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.host.process_files import read_state

@@ -23,7 +23,7 @@ from mission_tui.errors import CheckpointError
 from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorithm
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.plain_files import open_fresh
-from mission_tui.records.files.atomic import storing
+from mission_tui.records.atomic import storing
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.records.sb3_run.normalizer_file import STATISTICS

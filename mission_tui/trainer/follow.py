@@ -38,7 +38,7 @@ from mission_tui.ipc.telemetry_messages import (
 )
 from mission_tui.plain_files import open_folder, open_plain, open_to_append
 from mission_tui.procfs import read_stat
-from mission_tui.records.files.atomic import StorageError, write_atomic
+from mission_tui.records.atomic import StorageError, write_atomic
 from mission_tui.records.runs.attempt import lease_is_held, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.followed_logs import MEAN_OF, FollowedLogs, OwnFiles, Rows

@@ -29,7 +29,7 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events import metrics as facts
 from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.procfs import Stat, boot_id, own_processes
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.logs.event_files import event_rows, total_timesteps
 from mission_tui.records.logs.log import LogError, TableRow
 from mission_tui.records.logs.monitors import Ended, read_monitors, sample_of

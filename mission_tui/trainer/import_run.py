@@ -32,7 +32,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.spec import Spec, parse_part, rollout_size
 from mission_tui.plain_files import open_named
-from mission_tui.records.files.jsonl import AppendLog, encode_line
+from mission_tui.records.jsonl import AppendLog, encode_line
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitors import Ended
 from mission_tui.records.runs.layout import RunDir

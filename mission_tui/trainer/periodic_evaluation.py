@@ -22,7 +22,7 @@ import msgspec
 
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.specs.spec import EvaluateSpec
-from mission_tui.records.files.atomic import read_json
+from mission_tui.records.atomic import read_json
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
 from mission_tui.trainer.failures import complain

@@ -25,8 +25,8 @@ from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.outcome import Phase
 from mission_tui.forks import leave_fork
 from mission_tui.ipc import telemetry_messages as messages
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import Failure, complain

@@ -18,8 +18,8 @@ from msgspec import structs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.timed_runs import Load, Repeat, Side, pace_of, timing_of, work_of
-from mission_tui.records.files.atomic import write_atomic
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.atomic import write_atomic
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 

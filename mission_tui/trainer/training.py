@@ -17,7 +17,7 @@ from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.atomic import StorageError, write_atomic, write_json
 from mission_tui.trainer.building.arguments import learner_arguments
 from mission_tui.trainer.building.device_speeds import NetShape
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, machine_facts, versions

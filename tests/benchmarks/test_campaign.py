@@ -22,7 +22,7 @@ from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.sockets import MalformedError
 from mission_tui.paths import socket_dir
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 
 JOBS = tuple(Job("cartpole", seed) for seed in (1, 2, 3))
 

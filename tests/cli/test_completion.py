@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.fleet.events.journal import RunCreated, RunRenamed
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from tests.shell import Shell
 

@@ -34,7 +34,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.provenance import Provenance, Repository
-from mission_tui.records.files.jsonl import decode_line, encode_line
+from mission_tui.records.jsonl import decode_line, encode_line
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format-1" / "20261121-040628-recorded-2aa5"
 RUN, OTHER = FIXTURE.name, "20261121-040629-recorded-3bb6"

@@ -20,7 +20,7 @@ from msgspec import structs
 from mission_tui.cli import terminal_output
 from mission_tui.cli.root import main
 from mission_tui.cli.verbs import judge
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.records.logs import event_files
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.runs.spec_file import write_spec

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from tests.supervisor import stub_trainer
 
 

@@ -27,7 +27,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, Traini
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import Terms
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord, Identity, LaunchOrder, ProcessIdentity
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.layout import RunDir

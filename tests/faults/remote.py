@@ -42,7 +42,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerWord,
 )
 from mission_tui.keeper.files import exit_record, signal_in
-from mission_tui.records.files.jsonl import AppendLog, Tail
+from mission_tui.records.jsonl import AppendLog, Tail
 from mission_tui.records.runs.attempt import read_launch
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from mission_tui.errors import CheckpointError, MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent, RunCreated
-from mission_tui.records.files.atomic import StorageError, write_json
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.atomic import StorageError, write_json
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.attempt import LaunchOrder, read_launch
 from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir, supervisor_dir

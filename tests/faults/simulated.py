@@ -41,7 +41,7 @@ from mission_tui.fleet.specs.spec import rollout_size
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage, TrainerHello
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.procfs import boot_id
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder, read_identity
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir

@@ -20,7 +20,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import RestartKeep, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Remove
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.trash import trashed
 from tests.supervisor.conftest import Lab, opened_lab, stub_spec
 

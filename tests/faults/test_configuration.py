@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent, RunPaused
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.checkpoint import newest_verified, prune, save_checkpoint
 from tests.faults.campaign.part import violations_in
 from tests.faults.parts import configs, names

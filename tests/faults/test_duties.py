@@ -20,7 +20,7 @@ from mission_tui.fleet.events.metrics import CheckpointSaved, DutyFailed, Metric
 from mission_tui.fleet.specs.spec import CheckpointKeep, KeepSpec, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, CheckpointOutcome, VerdictReply
 from mission_tui.ipc.requests import Act, Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from tests.nvml import ONE, Machine, needs_gcc
 from tests.shell import Shell

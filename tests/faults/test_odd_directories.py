@@ -20,7 +20,7 @@ from mission_tui.fleet.events.journal import AttemptStarting, FindingChanged
 from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from tests.faults.campaign.part import violations_in
 from tests.faults.odd_runs import Ground, line_of

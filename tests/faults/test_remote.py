@@ -13,7 +13,7 @@ import pytest
 from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.store import Store
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.engine import EngineLauncher
 from mission_tui.supervisor.launchers.slurm import SlurmKnown, SlurmLauncher

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
-from mission_tui.records.files.jsonl import encode_line, read_all
+from mission_tui.records.jsonl import encode_line, read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.record import EventFile, Record
 from tests.full_disk import fill, small_disk

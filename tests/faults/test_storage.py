@@ -12,7 +12,7 @@ import pytest
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, RunCreated
 from mission_tui.fleet.events.outcome import Finished
-from mission_tui.records.files.jsonl import Tail, encode_line
+from mission_tui.records.jsonl import Tail, encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in

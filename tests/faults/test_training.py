@@ -15,7 +15,7 @@ from mission_tui.fleet.views.snapshot import HostMeters, SupervisorInfo
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
 from mission_tui.ipc.sockets import encode
-from mission_tui.records.files.jsonl import Tail, encode_line
+from mission_tui.records.jsonl import Tail, encode_line
 from tests.keeper.conftest import KeptRun, kept
 from tests.supervisor.conftest import Lab
 

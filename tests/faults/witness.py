@@ -20,7 +20,7 @@ from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStartin
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.attempt import read_launch
 from tests.faults.campaign.part import Violation
 from tests.supervisor.conftest import REPOSITORY, STUB, Lab, living, opened_lab

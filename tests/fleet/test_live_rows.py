@@ -15,7 +15,7 @@ from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.ipc.requests import GetHistory
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.supervisor.queries.history import history
 from tests.fleet.recorded import SPEC, empty_store, update
 from tests.supervisor.queries.test_history import Catalog

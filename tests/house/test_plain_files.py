@@ -15,7 +15,7 @@ READERS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes", "to
 KERNEL = "a file of the kernel, or of the system's own configuration"
 OWN = "a file of this user's own configuration or state folder, which may be a link"
 EXCEPTIONS = {
-    "records/files/atomic.py": "files without a name, and the folder of this process's own descriptors",
+    "records/atomic.py": "files without a name, and the folder of this process's own descriptors",
     "records/runs_roots.py": "files of the kernel, and of this user's own state folder",
     "records/tuning_files.py": KERNEL,
     "records/runs/seal.py": "the secret in this user's state folder, with its own checks",

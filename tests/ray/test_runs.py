@@ -17,7 +17,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.specs.spec import CheckpointKeep, RaySpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from tests.ray.cluster import RayCluster

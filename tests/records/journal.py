@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mission_tui.fleet.events.journal import FleetEvent, RunPaused
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 
 
 def write_journal(path: Path, count: int) -> bytes:

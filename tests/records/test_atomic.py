@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.records.files.atomic import StorageError, storing, write_atomic, write_json
+from mission_tui.records.atomic import StorageError, storing, write_atomic, write_json
 from tests.records.limits import file_size_limit
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.records.files.atomic import StorageError, write_atomic_group
+from mission_tui.records.atomic import StorageError, write_atomic_group
 
 CONTENTS = {"report.md": b"# words\n" * 4000, "report.json": b"{}", "curves.csv": b"a,b\n" * 10}
 OPERATIONS = ("open", "os.mkdir", "os.link", "os.rename", "os.remove")

@@ -12,7 +12,7 @@ from msgspec import structs
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Terms
-from mission_tui.records.files.atomic import write_json
+from mission_tui.records.atomic import write_json
 from mission_tui.records.runs.attempt import (
     Handle,
     LaunchOrder,

@@ -17,9 +17,9 @@ from msgspec import structs
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.metrics import Episodes, TrainingStarted, UpdateDone
-from mission_tui.records.files import jsonl
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import AppendLog, encode_line
+from mission_tui.records import jsonl
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import AppendLog, encode_line
 from mission_tui.records.runs import checkpoint as checkpoint_module
 from mission_tui.records.runs.checkpoint import (
     Manifest,

@@ -13,7 +13,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.health_file import PROFILES
 from mission_tui.fleet.specs.thresholds import HealthKeep, Limits
 from mission_tui.paths import health_files
-from mission_tui.records.files.given_files import read_toml
+from mission_tui.records.given_files import read_toml
 from mission_tui.records.preset_files import load_health, load_health_file
 
 SHIPPED = health_files({})[-1]

@@ -17,9 +17,9 @@ from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.history.metrics_state import phase_before
-from mission_tui.records.files import jsonl
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import (
+from mission_tui.records import jsonl
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import (
     BLOCK_BYTES,
     LINE_BYTES,
     AppendLog,

@@ -19,8 +19,8 @@ from mission_tui.plain_files import (
     read_plain,
     remove_tree,
 )
-from mission_tui.records.files.atomic import StorageError, write_json
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import StorageError, write_json
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.trash import tree_bytes
 from tests.records.journal import paused
 

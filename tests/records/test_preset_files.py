@@ -17,7 +17,7 @@ from mission_tui.fleet.specs.preset import resolve
 from mission_tui.fleet.specs.sizes import plan_batch, update_pressure
 from mission_tui.fleet.specs.spec import Schedule, Spec
 from mission_tui.paths import shipped_presets
-from mission_tui.records.files.given_files import LARGEST_BYTES, read_toml
+from mission_tui.records.given_files import LARGEST_BYTES, read_toml
 from mission_tui.records.preset_files import base_of, find_presets, launched_by, load_preset, preset_on_key
 
 TINY = '[env]\nid = "CartPole-v1"\n[run]\ntotal_timesteps = 1000\n'

@@ -18,7 +18,7 @@ import mission_tui.read as mt
 from mission_tui.cli.verbs.run_output import write_parquet
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.comparison_sides import compare_runs
 
 

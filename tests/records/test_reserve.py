@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from mission_tui.records.files.atomic import Reserve, StorageError
+from mission_tui.records.atomic import Reserve, StorageError
 from tests.full_disk import fill, small_disk
 
 SIZE = 128 << 10

@@ -11,7 +11,7 @@ import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.records.files.jsonl import decode_line
+from mission_tui.records.jsonl import decode_line
 from mission_tui.records.meter_history import Kept
 from mission_tui.records.runs.attempt import ExitRecord, Handle, Identity, LaunchOrder
 from mission_tui.records.runs.checkpoint import Manifest

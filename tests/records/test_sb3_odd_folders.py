@@ -11,8 +11,8 @@ import pytest
 
 from mission_tui.errors import CheckpointError, PresetError, UsageError
 from mission_tui.fleet.events.metrics import UpdateDone, number
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import decode_line, encode_line
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import decode_line, encode_line
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitors import read_monitors
 from mission_tui.records.logs.read import read_any

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mission_tui.errors import UsageError
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.runs.layout import RunDir, run_dirs, supervisor_dir
 from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trash_dir, trashed, tree_bytes
 from tests.faults.scenes import RECORDED

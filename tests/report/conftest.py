@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.follow import Follower

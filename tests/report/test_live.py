@@ -10,7 +10,7 @@ from msgspec import structs
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import RunSpec, Spec
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.supervisor.conftest import Lab, idle_lab, lab, stub_spec
 from tests.waiting import until
 

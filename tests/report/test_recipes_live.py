@@ -21,7 +21,7 @@ from mission_tui.fleet.specs.thresholds import HealthKeep, KlPersistentLimits, N
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Resume
 from mission_tui.paths import socket_dir
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.report.conftest import REPOSITORY
 from tests.supervisor.conftest import Lab, idle_lab, lab
 from tests.waiting import until

@@ -11,7 +11,7 @@ import pytest
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.search.plan import SearchPlan
 from mission_tui.search.study import RUNGS, Study, check_installed, mend
 

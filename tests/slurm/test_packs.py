@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_exit, read_handle, read_identity
 from tests.slurm.cluster import Cluster
 from tests.slurm.test_runs import node_of, slurm_spec, starts_of

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.spec import CheckpointKeep, SlurmSpec, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_exit, read_handle, read_identity
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from tests.slurm.cluster import Cluster

@@ -25,8 +25,8 @@ from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.procfs import boot_id, read_stat
-from mission_tui.records.files.atomic import write_atomic, write_json
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import write_atomic, write_json
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import (
     ExitRecord,
     Identity,

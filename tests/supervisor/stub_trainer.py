@@ -42,7 +42,7 @@ from mission_tui.fleet.specs.spec import Spec, rollout_size
 from mission_tui.ipc.sockets import PROTOCOL
 from mission_tui.ipc.telemetry import Telemetry
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TrainerHello
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
 

@@ -17,7 +17,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import METRICS
 from mission_tui.fleet.events.journal import AttemptEnded, DutyDoneSeen, DutyFailureSeen, FleetEvent
 from mission_tui.fleet.specs.spec import RestartKeep, RunSpec, Spec
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import Lab, stub_spec
 from tests.waiting import until

@@ -10,7 +10,7 @@ import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.supervisor.conftest import Lab, living, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until

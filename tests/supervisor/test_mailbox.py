@@ -24,7 +24,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
     TrainerWord,
 )
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor import telemetry_handler
 from mission_tui.supervisor.runs.live_run import LiveRun

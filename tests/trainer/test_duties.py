@@ -13,8 +13,8 @@ from msgspec import structs
 from mission_tui.fleet.events.metrics import DutyFailed
 from mission_tui.fleet.specs.spec import EvaluateSpec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerDutyFailed
-from mission_tui.records.files import atomic
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records import atomic
+from mission_tui.records.atomic import StorageError
 from mission_tui.trainer import periodic_evaluation, training
 from mission_tui.trainer.orders import Orders
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with

@@ -18,7 +18,7 @@ import torch as th
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecNormalize
 
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
 from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.model import build_ppo

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verified
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.__main__ import main

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.preset import read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.sb3_run.folder import find_folder, find_settings, updates_in_table
 from mission_tui.trainer.import_run import main

@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, UpdateDone, number
 from mission_tui.fleet.timed_runs import Side
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.state.checkpoint import load_checkpoint

@@ -20,7 +20,7 @@ from mission_tui.ipc.telemetry_messages import (
     TrainerHello,
     TrainerWord,
 )
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 from mission_tui.trainer.orders import Mailbox
 from tests.trainer.harness import new_run, spec_with

@@ -24,7 +24,7 @@ import pytest
 
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage, TrainerHello
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer import __main__ as trainer_main

@@ -11,7 +11,7 @@ import torch
 from mission_tui.errors import PresetError
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import CallbackError, EnvError, NonFiniteError, classify, is_library
 from mission_tui.trainer.record import Record

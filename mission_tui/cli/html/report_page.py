@@ -40,7 +40,7 @@ from mission_tui.plain_files import read_given
 from mission_tui.present import numbers
 from mission_tui.present.comparisons import findings_words
 from mission_tui.present.run_settings import proof, setting_changes, settings
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.atomic import write_atomic
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Result

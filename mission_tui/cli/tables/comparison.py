@@ -27,7 +27,7 @@ from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.text import clean
 from mission_tui.present.comparisons import best_word, contrast_word, findings_words, has_seeds, probability, standing
 from mission_tui.present.numbers import DASH, count, duration, measure, seeds, size
-from mission_tui.records.files.atomic import StorageError, write_atomic_group
+from mission_tui.records.atomic import StorageError, write_atomic_group
 
 if TYPE_CHECKING:
     from mission_tui.fleet.compare import Compared, Comparison, Curve, Row

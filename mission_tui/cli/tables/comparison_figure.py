@@ -21,7 +21,7 @@ from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.statistics.intervals import LEAST_VALUES
 from mission_tui.fleet.text import clean
 from mission_tui.present.numbers import axis_name
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.atomic import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

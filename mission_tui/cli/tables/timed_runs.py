@@ -21,7 +21,7 @@ from mission_tui.cli.terminal_output import Styled, Table, write
 from mission_tui.errors import UsageError, install_words
 from mission_tui.fleet.timed_runs import pace_of
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, size
-from mission_tui.records.files.atomic import write_atomic_group
+from mission_tui.records.atomic import write_atomic_group
 
 if TYPE_CHECKING:
     from mission_tui.fleet.timed_runs import Ratio, Repeat, Side

@@ -164,7 +164,7 @@ class _Files:
     def store(self, facts: dict[str, Any]) -> None:
         """Write the metrics whole or not at all. Raises `StorageError`."""
         from mission_tui.cli.tables.documents import SCHEMA
-        from mission_tui.records.files.atomic import write_atomic_group
+        from mission_tui.records.atomic import write_atomic_group
 
         document = msgspec.json.encode({"schema": SCHEMA, **facts})
         data = msgspec.json.format(document, indent=1) + b"\n"

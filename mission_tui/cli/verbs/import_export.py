@@ -359,7 +359,7 @@ def _passed_on(session: Session, view: RunView, tracker: str | None) -> TrackSta
     """
     from pathlib import Path
 
-    from mission_tui.records.files.atomic import read_json
+    from mission_tui.records.atomic import read_json
     from mission_tui.records.runs.attempt import TrackState
     from mission_tui.records.runs.layout import RunDir
     from mission_tui.records.runs.seal import Seals, check_seal

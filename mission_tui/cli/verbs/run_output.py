@@ -172,7 +172,7 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
 def _records(run_dir: Path, say: Callable[[str], None] = print_error) -> tuple[list[MetricRecord], list[int]]:
     """What counts of `metrics.jsonl`, in file order, and the `seq` of the rows that later attempts took back."""
     from mission_tui.fleet.events.metrics import MetricRecord, counted_records
-    from mission_tui.records.files.jsonl import read_all
+    from mission_tui.records.jsonl import read_all
     from mission_tui.records.runs.layout import RunDir
 
     path = RunDir(run_dir).metrics
@@ -261,7 +261,7 @@ def write_parquet(path: Path, folders: Sequence[Path]) -> None:
     from pyarrow import parquet
 
     from mission_tui import read
-    from mission_tui.records.files.atomic import write_atomic
+    from mission_tui.records.atomic import write_atomic
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

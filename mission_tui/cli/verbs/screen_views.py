@@ -64,7 +64,7 @@ def screenshot_command(
     What was there under that name is replaced. On the screen itself F12 does the same.
     """
     from mission_tui.cli.screen import picture
-    from mission_tui.records.files.atomic import write_atomic
+    from mission_tui.records.atomic import write_atomic
 
     cells, kind, tab = _cells(size), _kind(out), _tab(tab)
     if not out.absolute().parent.is_dir():

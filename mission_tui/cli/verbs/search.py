@@ -286,7 +286,7 @@ def _continued(session: Session, group: str) -> RunView:
 def _result(driver: RunView) -> SearchResult | None:
     """What the driver has written last; None before it has."""
     from mission_tui.fleet.search import SearchResult
-    from mission_tui.records.files.atomic import read_json
+    from mission_tui.records.atomic import read_json
     from mission_tui.records.runs.layout import RunDir
 
     return read_json(RunDir(Path(driver.run_dir)).search, SearchResult)

@@ -301,7 +301,7 @@ def _say_what_to_type(facts: dict[str, Any]) -> None:
 
 def _write(unit: UnitFile, text: str) -> None:
     from mission_tui.plain_files import make_folder
-    from mission_tui.records.files.atomic import storing, write_atomic
+    from mission_tui.records.atomic import storing, write_atomic
 
     with storing(unit.path, "write"):
         make_folder(unit.folder)

@@ -26,7 +26,7 @@ from mission_tui.fleet.health import Settings
 from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import open_named
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.logs.event_files import event_files, read_events
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, lines_of, settings_in
 from mission_tui.records.logs.monitors import monitor_files, read_episodes

@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.fleet.ranges import Bytes, Count, Pid, PlainName, Seconds, UnixTime, Whole
 from mission_tui.plain_files import Inode, inode_of, open_plain, same_inode
-from mission_tui.records.files.atomic import read_json
+from mission_tui.records.atomic import read_json
 
 
 class ProcessIdentity(Struct, frozen=True):

@@ -26,8 +26,8 @@ from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.specs.spec import SPREAD_BYTES
 from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
-from mission_tui.records.files.atomic import exchange, storing, sync_folder, write_all, write_atomic
-from mission_tui.records.files.jsonl import LINE_BYTES, decode_line, each_record, encode_line
+from mission_tui.records.atomic import exchange, storing, sync_folder, write_all, write_atomic
+from mission_tui.records.jsonl import LINE_BYTES, decode_line, each_record, encode_line
 from mission_tui.records.runs.layout import RunDir
 
 MANIFEST = "manifest.json"

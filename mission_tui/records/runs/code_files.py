@@ -21,8 +21,8 @@ from mission_tui.fleet.specs.spec import LAUNCHERS
 from mission_tui.fleet.text import clean
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, read_plain
-from mission_tui.records.files.atomic import StorageError, storing, write_atomic
-from mission_tui.records.files.given_files import read_toml
+from mission_tui.records.atomic import StorageError, storing, write_atomic
+from mission_tui.records.given_files import read_toml
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import AttemptDir, RunDir
 

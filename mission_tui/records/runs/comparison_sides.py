@@ -17,8 +17,8 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.views.run import view_of
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.code_files import read_provenance, rules_identity, rules_of
 from mission_tui.records.runs.layout import RunDir

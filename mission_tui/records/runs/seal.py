@@ -22,7 +22,7 @@ from msgspec import Struct, field, structs
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
 from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
-from mission_tui.records.files.atomic import StorageError, storing, write_all, write_atomic
+from mission_tui.records.atomic import StorageError, storing, write_all, write_atomic
 from mission_tui.records.runs.attempt import LaunchOrder, RecordedInode, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs_roots import others_may_write

@@ -16,8 +16,8 @@ from mission_tui.fleet.specs.preset import as_tables, from_tables
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.paths import sha256
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic import read_json, write_atomic, write_json
-from mission_tui.records.files.given_files import LARGEST_BYTES, parse_toml, read_toml
+from mission_tui.records.atomic import read_json, write_atomic, write_json
+from mission_tui.records.given_files import LARGEST_BYTES, parse_toml, read_toml
 from mission_tui.records.runs.layout import RunDir
 
 SPECS = "MISSION_TUI_SPECS"

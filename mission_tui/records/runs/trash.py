@@ -21,7 +21,7 @@ from msgspec import Struct
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.plain_files import make_folder, names_in, open_folder, open_fresh, read_plain, remove_tree
 from mission_tui.procfs import boot_id
-from mission_tui.records.files.atomic import storing, sync_folder
+from mission_tui.records.atomic import storing, sync_folder
 from mission_tui.records.runs.layout import RUN_ID, RunDir, supervisor_dir
 
 KEPT_S = 86400.0

@@ -17,8 +17,8 @@ from mission_tui.fleet.events.journal import FleetEvent, RunCreated, RunRenamed
 from mission_tui.fleet.events.outcome import OVER, Failed
 from mission_tui.fleet.store import RunRef
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed
 from mission_tui.supervisor.ending.ladder import kill_now

@@ -25,7 +25,7 @@ import msgspec
 
 from mission_tui.fleet.capacity.demand import Claim, Reservations, Reserved
 from mission_tui.procfs import boot_id, read_stat
-from mission_tui.records.files.atomic import write_all
+from mission_tui.records.atomic import write_all
 
 FOLDERS = (Path("/dev/shm"), Path("/run/lock"), Path("/tmp"))  # noqa: S108 - sticky, as the checks below demand
 PREFIX = "mission-tui-claims-"

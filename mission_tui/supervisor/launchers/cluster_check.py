@@ -28,7 +28,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import make_folder, read_plain, remove_tree
-from mission_tui.records.files.atomic import write_atomic
+from mission_tui.records.atomic import write_atomic
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.launchers import cluster_check_on_node, slurm_commands
 from mission_tui.supervisor.launchers import ray_rest as rest

@@ -31,7 +31,7 @@ from mission_tui.fleet.events.processes import BEING_HANDED
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.process_files import StopStatus

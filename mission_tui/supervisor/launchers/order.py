@@ -49,7 +49,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.requests import FromClient
 from mission_tui.paths import lent_dir, socket_dir
 from mission_tui.plain_files import make_folder
-from mission_tui.records.files.given_files import read_env_file
+from mission_tui.records.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words

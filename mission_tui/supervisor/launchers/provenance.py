@@ -18,7 +18,7 @@ from msgspec import Struct
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.provenance import Provenance, differences, upgraded
 from mission_tui.fleet.resume.verdict import Change
-from mission_tui.records.files.atomic import write_atomic, write_json
+from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.tasks import Task, run_task

@@ -27,7 +27,7 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.events.processes import FOR_COMPANY
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import make_folder, read_plain, remove_tree
-from mission_tui.records.files.atomic import read_json, storing, write_json
+from mission_tui.records.atomic import read_json, storing, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec

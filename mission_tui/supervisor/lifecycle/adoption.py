@@ -30,7 +30,7 @@ from mission_tui.fleet.events.processes import FlagSeen, ForeignSeen
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.records.files.jsonl import MOST_BYTES
+from mission_tui.records.jsonl import MOST_BYTES
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals, words_of_change

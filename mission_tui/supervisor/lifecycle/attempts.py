@@ -26,7 +26,7 @@ from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import CheckpointOutcome
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
-from mission_tui.records.files.jsonl import MOST_BYTES, Tail
+from mission_tui.records.jsonl import MOST_BYTES, Tail
 from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_terms

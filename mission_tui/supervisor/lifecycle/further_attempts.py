@@ -26,7 +26,7 @@ from mission_tui.fleet.text import clean
 from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.plain_files import make_folder
-from mission_tui.records.files.atomic import storing
+from mission_tui.records.atomic import storing
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir

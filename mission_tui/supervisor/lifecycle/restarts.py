@@ -16,7 +16,7 @@ from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.history.restart_policy import ASKED, Row
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.supervisor.launchers.order import Caller
 from mission_tui.supervisor.lifecycle import further_attempts

@@ -24,7 +24,7 @@ from mission_tui.fleet.history.journal_state import TrialState
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.trials import Branches, BranchState, diverged, is_over, why_it_does_not_count
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.ending.removal import kill_live, objection, to_trash, undo_launch

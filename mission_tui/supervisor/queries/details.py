@@ -40,9 +40,9 @@ from mission_tui.ipc.replies import (
 from mission_tui.ipc.requests import GetAdoptable, GetDetails
 from mission_tui.paths import sha256
 from mission_tui.plain_files import names_in, read_plain
-from mission_tui.records.files.atomic import StorageError, read_json
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.atomic import StorageError, read_json
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import LaunchOrder, TrackState, read_handle
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance

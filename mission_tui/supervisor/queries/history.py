@@ -38,8 +38,8 @@ from mission_tui.fleet.text import as_left, clean_line
 from mission_tui.ipc.replies import ComparisonReply, HistoryReply, LogReply, SidesReply
 from mission_tui.ipc.requests import Compare, GetHistory, GetLog, GetSides, GetStrip
 from mission_tui.plain_files import open_plain
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import Tail, each_record, read_first
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import Tail, each_record, read_first
 from mission_tui.records.runs.attempt import read_handle, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.runs import RunCatalog, named_views, resolve_run

@@ -40,7 +40,7 @@ from mission_tui.ipc import requests
 from mission_tui.ipc.local_asyncio import asyncio
 from mission_tui.ipc.replies import AttemptView, DetailsReply, LogReply, OperatorReply, SnapshotReply, StripReply
 from mission_tui.ipc.server import Session, serve_link
-from mission_tui.records.files.jsonl import RecordsUntil, read_newest
+from mission_tui.records.jsonl import RecordsUntil, read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed

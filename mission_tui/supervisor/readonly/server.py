@@ -46,7 +46,7 @@ from mission_tui.ipc.server import Session, serve_link
 from mission_tui.ipc.start import live_roots
 from mission_tui.plain_files import open_plain
 from mission_tui.procfs import boot_id, read_stat
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.attempt import ProcessIdentity, read_exit, read_handle, read_identity
 from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals

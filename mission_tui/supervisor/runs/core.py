@@ -10,7 +10,7 @@ from pathlib import Path
 from mission_tui.errors import UsageError
 from mission_tui.fence import fence_document
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
-from mission_tui.records.files.atomic import StorageError, write_atomic, write_json
+from mission_tui.records.atomic import StorageError, write_atomic, write_json
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.seal import Sealed, Seals, check_seal
 from mission_tui.supervisor.host.identity import Exits

@@ -27,8 +27,8 @@ from mission_tui.fleet.events import journal
 from mission_tui.fleet.events.journal import FileDamaged, FleetEvent
 from mission_tui.fleet.text import clean
 from mission_tui.procfs import read_stat
-from mission_tui.records.files.atomic import Reserve, StorageError
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import Reserve, StorageError
+from mission_tui.records.jsonl import AppendLog
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from mission_tui.fleet.health import HealthJudge, judge_of
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order, TrainerHello
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host.children import Child

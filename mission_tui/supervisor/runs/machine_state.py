@@ -27,8 +27,8 @@ from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters, OtherProgram
 from mission_tui.paths import limits_files
-from mission_tui.records.files.atomic import Reserve
-from mission_tui.records.files.given_files import read_toml
+from mission_tui.records.atomic import Reserve
+from mission_tui.records.given_files import read_toml
 from mission_tui.supervisor.gpu.watch import GpuWatch
 from mission_tui.supervisor.host.ledger import OtherSupervisors, ledger_folder
 from mission_tui.supervisor.host.machine import HostSampler

@@ -37,7 +37,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import HostMeters, RunView, SupervisorInfo
-from mission_tui.records.files.atomic import Reserve, StorageError
+from mission_tui.records.atomic import Reserve, StorageError
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.runs.journal import FleetJournal, Make, RunJournal, signed
 from mission_tui.supervisor.runs.live_run import LiveRun

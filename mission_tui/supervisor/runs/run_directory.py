@@ -20,8 +20,8 @@ from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
-from mission_tui.records.files.atomic import storing, sync_folder
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import storing, sync_folder
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.records.runs.code_files import write_rules

@@ -26,7 +26,7 @@ from mission_tui.fleet.specs.own_code import found_in_a_folder
 from mission_tui.fleet.specs.quantity import parse_whole
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import requests
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import (
     Manifest,
     best_checkpoint,

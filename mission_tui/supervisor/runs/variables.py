@@ -19,7 +19,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.secrecy import is_of_session, is_secret
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.text import clean
-from mission_tui.records.files.given_files import read_env_file
+from mission_tui.records.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals

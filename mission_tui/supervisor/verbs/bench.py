@@ -28,7 +28,7 @@ from mission_tui.fleet.launch_plan import check_name, repeat_seed
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.ipc.replies import Benched, FleetTuned, Progress, Tuned
 from mission_tui.ipc.requests import Bench, Tune, TuneFleet
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.tuning_files import host_fingerprint
 from mission_tui.supervisor.ending.removal import remove_runs

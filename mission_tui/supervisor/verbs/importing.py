@@ -35,7 +35,7 @@ from mission_tui.ipc.requests import Adopt, ImportCheckpoint, Importing, ImportR
 from mission_tui.ipc.sockets import TELEMETRY_SOCKET
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import open_folder
-from mission_tui.records.files.atomic import storing
+from mission_tui.records.atomic import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.host.tasks import Task, run_task

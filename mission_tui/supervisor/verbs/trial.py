@@ -32,7 +32,7 @@ from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume, Try
-from mission_tui.records.files.jsonl import read_newest
+from mission_tui.records.jsonl import read_newest
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import Manifest, newest_intact
 from mission_tui.records.runs.layout import RunDir

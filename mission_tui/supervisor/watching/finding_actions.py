@@ -18,7 +18,7 @@ from mission_tui.fleet.health import acts
 from mission_tui.fleet.health.after_change import AfterChange
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.runs.core import Core

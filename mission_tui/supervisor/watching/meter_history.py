@@ -17,7 +17,7 @@ from typing import TypeVar
 from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.strip import Cell, CellHistory, Span
 from mission_tui.records import meter_history
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.runs.clock_steps import unix_ahead
 from mission_tui.supervisor.runs.machine_state import MachineState, reason_of

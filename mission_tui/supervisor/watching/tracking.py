@@ -18,7 +18,7 @@ from msgspec import Struct
 from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, DamagedError, MissionError, PresetError, install_words
 from mission_tui.fleet.specs.spec import Spec, Tracker
 from mission_tui.plain_files import open_fresh, open_plain
-from mission_tui.records.files.atomic import read_json
+from mission_tui.records.atomic import read_json
 from mission_tui.records.runs.attempt import TrackState
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec

@@ -29,8 +29,8 @@ from mission_tui.fleet.specs.sizes import replay_size
 from mission_tui.fleet.specs.spec import Spec, other_settings, rollout_size
 from mission_tui.ipc.replies import CheckFigures, Level
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
-from mission_tui.records.files.given_files import read_toml
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.given_files import read_toml
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train

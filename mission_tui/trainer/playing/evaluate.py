@@ -26,9 +26,9 @@ from mission_tui.errors import CheckpointError, DamagedError, UsageError
 from mission_tui.fleet.events.metrics import spoken
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.plain_files import read_plain
-from mission_tui.records.files.atomic import write_atomic_group
-from mission_tui.records.files.given_files import LARGEST_BYTES
-from mission_tui.records.files.jsonl import LINE_BYTES
+from mission_tui.records.atomic import write_atomic_group
+from mission_tui.records.given_files import LARGEST_BYTES
+from mission_tui.records.jsonl import LINE_BYTES
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir

@@ -36,7 +36,7 @@ from mission_tui.fleet.events.metrics import number
 from mission_tui.fleet.specs.spec import EnvSpec
 from mission_tui.fleet.views.played_frame import Canvas, Drawn, PlayedFrame, PlayOrder
 from mission_tui.fleet.views.played_frame import picture as harmless_picture
-from mission_tui.records.files.atomic import write_atomic_group
+from mission_tui.records.atomic import write_atomic_group
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.playing.show import text_or_frame
 from mission_tui.trainer.playing.watch import Player, begin_playing, in_text

@@ -23,8 +23,8 @@ from mission_tui.fleet.events.findings import RETENTION
 from mission_tui.fleet.specs.spec import CheckpointKeep
 from mission_tui.forks import leave_fork
 from mission_tui.plain_files import make_folder, open_fresh, read_plain
-from mission_tui.records.files.atomic import Reserve, StorageError, storing
-from mission_tui.records.files.given_files import LARGEST_BYTES
+from mission_tui.records.atomic import Reserve, StorageError, storing
+from mission_tui.records.given_files import LARGEST_BYTES
 from mission_tui.records.runs.checkpoint import CheckpointFacts, Manifest, prune, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.code_files import rules_digest
 from mission_tui.records.runs.layout import RunDir

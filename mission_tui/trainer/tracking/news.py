@@ -25,7 +25,7 @@ from mission_tui.fleet.specs.schema import ENGINES
 from mission_tui.fleet.specs.secrecy import is_harmless, is_secret, masked, masked_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import names_in, read_plain
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.checkpoint import NAME
 from mission_tui.records.runs.comparison_sides import read_sides
 from mission_tui.records.runs.layout import RunDir

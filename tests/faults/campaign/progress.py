@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from mission_tui.records.files.atomic import write_json
+from mission_tui.records.atomic import write_json
 from tests.faults.campaign.part import Part, Violation
 
 __all__ = ["Progress", "kept_progress", "load_progress", "rounds_of"]

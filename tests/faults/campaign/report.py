@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from mission_tui.records.files.atomic import write_atomic, write_json
+from mission_tui.records.atomic import write_atomic, write_json
 from tests.faults.campaign.progress import Progress
 
 __all__ = ["write_report"]

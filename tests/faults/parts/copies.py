@@ -49,7 +49,7 @@ from mission_tui.ipc.requests import (
     Undo,
 )
 from mission_tui.paths import socket_dir
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.supervisor.conftest import REPOSITORY, Lab, living, opened_lab, stub_spec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mission_tui.errors import CheckpointError
 from mission_tui.fleet.events.journal import FleetEvent
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.checkpoint import newest_verified, verify_checkpoint
 from tests.faults.campaign.part import Part, Tell, Violation, chance, memory_folder
 from tests.records.journal import paused, write_journal

@@ -25,7 +25,7 @@ from mission_tui.fleet.events.journal import ENDING, Asked, AttemptEnded, Attemp
 from mission_tui.fleet.specs.spec import LaunchItem, SlurmSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Launch, Resume, Set
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor import clock as clock_module

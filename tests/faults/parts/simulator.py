@@ -21,7 +21,7 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.events.journal import Asked, AttemptEnded, AttemptStarting, FleetEvent
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.requests import Act, Launch, Resume
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers

@@ -17,7 +17,7 @@ from msgspec import structs
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.processes import PhaseSeen
 from mission_tui.ipc.telemetry_messages import Order
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.supervisor.ending import ladder
 from mission_tui.supervisor.host.identity import Process, open_process

@@ -29,7 +29,7 @@ from mission_tui.ipc.requests import Clean, Remove, Resume, Set, Shutdown
 from mission_tui.keeper.ladder import pidfd_inode
 from mission_tui.paths import socket_dir
 from mission_tui.procfs import read_stat
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.attempt import ProcessIdentity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host import identity

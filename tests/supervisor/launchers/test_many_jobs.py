@@ -13,7 +13,7 @@ from benchmarks.clusters.field import Field, field_of
 from benchmarks.fleet.lab import until
 from mission_tui.fleet.events.journal import FleetEvent
 from mission_tui.fleet.events.outcome import OVER
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.waiting import until as soon
 
 LIVE, ENDED = 50, 200

@@ -23,7 +23,7 @@ from mission_tui.fleet.specs.spec import LaunchItem, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act, Launch, Quote, Resume, Watch
 from mission_tui.ipc.telemetry_messages import PhaseEntered
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import read_handle
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor import clock

@@ -23,7 +23,7 @@ from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.ipc.requests import GetDetails
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.attempt import read_exit, read_launch
 from mission_tui.supervisor.launchers.local import PATIENCE_S
 from tests.supervisor.conftest import STUB, Lab, RunsRoot, living, stub_spec

@@ -16,7 +16,7 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Evaluate, Export, Resume
-from mission_tui.records.files.given_files import read_env_file
+from mission_tui.records.given_files import read_env_file
 from mission_tui.records.runs.attempt import read_exit
 from tests.supervisor.conftest import Lab, RunsRoot, living
 from tests.supervisor.simulated_lab import SimulatedLab

@@ -44,8 +44,8 @@ from mission_tui.ipc.requests import (
     Set,
 )
 from mission_tui.plain_files import remove_tree
-from mission_tui.records.files.atomic import write_json
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import write_json
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import Handle, TrackState, read_launch
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of

@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, Resume, Set
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.attempt import read_launch
 from tests.nvml import GIB, Machine, needs_gcc
 from tests.supervisor.conftest import FOREVER, REPOSITORY, Lab, RunsRoot, stub_spec

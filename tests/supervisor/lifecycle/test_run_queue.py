@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.specs.spec import KeepSpec, LaunchItem, LimitsKeep, Spec
 from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
 from mission_tui.ipc.requests import Launch, Resume, Set, Undo
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import REPOSITORY, Lab, opened_lab, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab

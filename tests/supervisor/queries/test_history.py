@@ -15,7 +15,7 @@ from mission_tui.fleet.history.course import MOST_STRETCHES
 from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.store import Store
 from mission_tui.ipc.requests import GetHistory, GetStrip
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.queries.history import Tracks, history, strip_of
 from mission_tui.supervisor.runs.registry import Lanes

@@ -25,8 +25,8 @@ from mission_tui.fleet.events.outcome import Finished, Stopped
 from mission_tui.fleet.strip import StateInterval
 from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Replay, RunView
 from mission_tui.ipc.requests import GetLog, GetStrip
-from mission_tui.records.files.atomic import write_json
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import write_json
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import ExitRecord
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import move_to_trash

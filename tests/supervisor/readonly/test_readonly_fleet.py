@@ -13,8 +13,8 @@ from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, Flee
 from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.procfs import boot_id
-from mission_tui.records.files.atomic import write_json
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.atomic import write_json
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.attempt import Handle, Identity, ProcessIdentity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.readonly import server

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent, KeeperLost
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import read_all
 from mission_tui.supervisor.runs.journal import FleetJournal, RunJournal
 
 

@@ -12,7 +12,7 @@ import mission_tui.supervisor
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import Limits
-from mission_tui.records.files.jsonl import Tail
+from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.runs.journal import RunJournal

@@ -9,7 +9,7 @@ import pytest
 
 from mission_tui.fleet.events.journal import Asked, AttemptStarting, FleetEvent, RunCreated, RunNoted
 from mission_tui.ipc.requests import Act, Note
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.supervisor.runs.journal import requested_by, requester, signed, word_for
 from tests.supervisor.simulated_lab import SimulatedLab
 

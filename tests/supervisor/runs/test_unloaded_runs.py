@@ -22,8 +22,8 @@ from mission_tui.ipc.replies import Accepted, NamedReply
 from mission_tui.ipc.requests import GetNamed, GetPage, Note, Remove, Resume
 from mission_tui.ipc.sockets import encode
 from mission_tui.keeper.files import exit_record, write_json
-from mission_tui.records.files.atomic import StorageError
-from mission_tui.records.files.jsonl import encode_line, read_all
+from mission_tui.records.atomic import StorageError
+from mission_tui.records.jsonl import encode_line, read_all
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals

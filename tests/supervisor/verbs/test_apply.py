@@ -17,7 +17,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Apply, Resume, Set
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_spec

@@ -14,7 +14,7 @@ from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Launched
 from mission_tui.ipc.requests import Evaluate, Launch
-from mission_tui.records.files.jsonl import encode_line
+from mission_tui.records.jsonl import encode_line
 from mission_tui.records.runs.checkpoint import list_checkpoints
 from mission_tui.supervisor.runs.targets import _those_there, meant
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec

@@ -18,7 +18,7 @@ from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import Accepted, Launched
 from mission_tui.ipc.requests import Launch, Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.nvml import stand_in_module
 from tests.supervisor.conftest import REPOSITORY, Lab, living, stub_spec
 from tests.waiting import until

@@ -9,7 +9,7 @@ from mission_tui.fleet.events.journal import FindingMarked, FleetEvent
 from mission_tui.fleet.events.journal import Mark as MarkWord
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from tests.supervisor.conftest import RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab
 

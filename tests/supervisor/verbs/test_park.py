@@ -14,7 +14,7 @@ from mission_tui.fleet.events.journal import Asked
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from tests.supervisor.conftest import Lab, RunsRoot, living
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until

@@ -20,7 +20,7 @@ from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.spec_file import read_spec, read_terms

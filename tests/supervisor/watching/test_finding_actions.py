@@ -37,7 +37,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, RestartKeep, Spec
 from mission_tui.fleet.specs.thresholds import Act, HealthKeep, KlPersistentLimits, NanLimits
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
-from mission_tui.records.files.jsonl import read_all
+from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.launchers.order import Caller, attempt_order

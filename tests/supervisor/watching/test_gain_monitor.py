@@ -12,7 +12,7 @@ from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.events.outcome import Killed
 from mission_tui.fleet.marginal_gain import training_spans_of
 from mission_tui.fleet.specs.preset import change
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, queued_runs
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from mission_tui.fleet.strip import METER_LEVELS, SLOW_LEVELS, Cell, CellHistory, Span, Strip
 from mission_tui.ipc.requests import GetStrip
-from mission_tui.records.files.atomic import StorageError
+from mission_tui.records.atomic import StorageError
 from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord, restore_histories
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher

@@ -35,7 +35,7 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_server import MOST_REST_S
-from mission_tui.records.files.jsonl import AppendLog, read_all
+from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher

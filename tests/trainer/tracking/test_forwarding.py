@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.metrics import CheckpointSaved
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.files.jsonl import AppendLog
+from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.tracking import __main__ as tracking
 from mission_tui.trainer.tracking.__main__ import Forwarding, main, read_state

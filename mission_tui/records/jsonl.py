@@ -39,7 +39,7 @@ from msgspec import Struct
 
 from mission_tui.errors import DamagedError
 from mission_tui.plain_files import open_fresh, open_plain, open_to_append
-from mission_tui.records.files.atomic import storing, sync_folder, write_all, write_atomic
+from mission_tui.records.atomic import storing, sync_folder, write_all, write_atomic
 
 LINE_BYTES = 1 << 20
 """No record is longer; a reader gives up on a line that passes this instead of buffering it."""
