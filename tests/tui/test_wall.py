@@ -11,8 +11,8 @@ from mission_tui.fleet.events.metrics import Metric
 from mission_tui.ipc.replies import HistoryReply
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.tui.plot.canvas import Canvas
+from mission_tui.tui.plot.legend import Grid, Stacking, grid_for
 from mission_tui.tui.plot.picture import Frame, Scene, picture
-from mission_tui.tui.plot.wall import Grid, Stacking, grid_for
 from mission_tui.tui.widgets.charts import Chart
 from tests.tui.fleets import LIVE, NOW, a_fleet
 from tests.tui.stage import Stage, staged
@@ -175,7 +175,7 @@ async def test_a_panel_is_drawn_again_only_when_it_changed(monkeypatch: pytest.M
         drawn.append(at)
         return picture(scene, frame, canvas, at)
 
-    monkeypatch.setattr("mission_tui.tui.plot.wall.picture", counted)
+    monkeypatch.setattr("mission_tui.tui.plot.legend.picture", counted)
     async with staged(FLEET, (160, 50)) as stage:
         await opened(stage)
         await stage.still()

@@ -19,7 +19,7 @@ from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.curve import MarkKind, set_word, setting_word
-from mission_tui.tui.plot.legend import legend, signs
+from mission_tui.tui.plot.legend import PaintedPanel, Placed, Stacking, grid_for, legend, signs, wall
 from mission_tui.tui.plot.picture import (
     Frame,
     Scene,
@@ -32,7 +32,6 @@ from mission_tui.tui.plot.picture import (
     picture,
 )
 from mission_tui.tui.plot.scale import Scale, scale_of
-from mission_tui.tui.plot.wall import PaintedPanel, Placed, Stacking, grid_for, wall
 from mission_tui.tui.state.history import Points, evidence_start
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.state.run_status import rule_word

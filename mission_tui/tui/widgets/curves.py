@@ -29,9 +29,8 @@ from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES, spark
 from mission_tui.tui.drawing.metrics import MOST_CURVES, hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.plot.content import Content, besides, content_of, crossed
-from mission_tui.tui.plot.legend import controls
+from mission_tui.tui.plot.legend import Stacking, controls, grid_for
 from mission_tui.tui.plot.picture import Crosshair
-from mission_tui.tui.plot.wall import Stacking, grid_for
 from mission_tui.tui.sections.health import flags, limits_on_curve, readings_of
 from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.state.preferences import ChartSettings, Shares, Split, split_of
