@@ -22,7 +22,6 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.sb3_run.folder import (
     find_folder,
-    find_settings,
     models_above,
     rows_of,
     run_folders,
@@ -31,6 +30,7 @@ from mission_tui.records.sb3_run.folder import (
     without_strangers,
 )
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
+from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import YamlError, read_yaml
 from mission_tui.trainer.import_run import evaluations_of, rows_of_evaluations
@@ -362,3 +362,39 @@ def test_the_zoos_own_logs_are_read(env_id: str, tmp_path: Path) -> None:
     rows = rows_of(folder, (), rollout)
     assert sum(row.episodes.n for row in rows) == len(episodes)
     assert 0.8 <= rows[-1].timesteps / said.tables["run"]["total_timesteps"] <= 1.1
+
+
+def test_cleanrls_table_of_arguments_says_its_settings(tmp_path: Path) -> None:
+    """They were SB3's defaults, and the environment was asked for; what is no number is left out."""
+    pytest.importorskip("tensorboard", reason="the extra `tensorboard` is not installed")
+    words = {
+        "env_id": "CartPole-v1",
+        "num_envs": 4,
+        "num_steps": 128,
+        "minibatch_size": 32,
+        "update_epochs": 3,
+        "clip_coef": 0.1,
+        "clip_vloss": True,
+        "ent_coef": 0.01,
+        "vf_coef": 0.5,
+        "target_kl": None,
+        "gamma": "nan",
+        "seed": 7,
+    }
+    table = "\n".join(f"|{name}|{value}|" for name, value in words.items())
+    points = [("losses/approx_kl", 0.01, 512), ("charts/learning_rate", 2.5e-4, 512)]
+    write_events(tmp_path, points, f"|param|value|\n|-|-|\n{table}")
+    folder = find_folder(tmp_path)
+    tables = find_settings(folder, updates_in_table(folder)[0], zips=False).tables
+    assert tables["env"] == {"id": "CartPole-v1", "n_envs": 4}
+    assert tables["run"] == {"seed": 7, "total_timesteps": 512}
+    assert tables["ppo"] == {
+        "learning_rate": 2.5e-4,
+        "n_steps": 128,
+        "batch_size": 32,
+        "n_epochs": 3,
+        "clip_range": 0.1,
+        "clip_range_vf": 0.1,
+        "ent_coef": 0.01,
+        "vf_coef": 0.25,  # of the mean of the squares, where CleanRL's is of half of it
+    }

@@ -95,6 +95,19 @@ def event_rows(
     return map(_row, steps)
 
 
+def cleanrl_arguments(files: Iterable[Path]) -> dict[str, str]:
+    """What CleanRL's script says of its arguments, before anything else, in the first of `files` that has it.
+
+    Raises `LogError` as `read_events` does.
+    """
+    for file in files:
+        words: dict[str, str] = {}
+        next(_steps(file, words, []), None)
+        if words:
+            return words
+    return {}
+
+
 def _steps(path: Path, words: dict[str, str], damage: list[str]) -> Iterator[Step]:
     try:
         from tensorboard.backend.event_processing.event_file_loader import (

@@ -22,6 +22,7 @@ from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
 from mission_tui.fleet.health import is_news
 from mission_tui.ipc.telemetry_server import rest_s
 from mission_tui.plain_files import open_to_append
+from mission_tui.records.jsonl import each_record
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.core import Core
