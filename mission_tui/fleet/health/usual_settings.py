@@ -18,7 +18,7 @@ import statistics
 
 from msgspec.structs import replace
 
-from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import far_too_high
@@ -160,7 +160,9 @@ def bonus_words(losses: LossParts) -> Words:
 
 
 class LossParts:
-    """Follows one attempt. Of settings that are known it says what they are, and looks at no loss."""
+    """Follows one attempt. Of settings that are known it says what they are; only of an entropy bonus that is far above
+    the known one do losses tell, which a run's own code has set then.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._vf_coef, self._ent_coef = settings.vf_coef, settings.ent_coef
@@ -170,7 +172,7 @@ class LossParts:
 
     def update(self, row: Row) -> None:
         """Take in one update."""
-        if self._vf_coef is not None and self._ent_coef is not None:
+        if self._vf_coef is not None and self.sets_bonus:
             return
         if CRITIC_LOSS not in row.metrics and math.isfinite(said := row.metrics.get(ENTROPY_COEF, math.nan)):
             self._said = said
@@ -197,6 +199,20 @@ class LossParts:
         """What `ent_coef` is at least, where that is not known and more than anybody sets; else None."""
         known = self._ent_coef is not None or self._said is not None
         return statistics.median(self._bonuses) if self._paid.on and not known else None
+
+    @property
+    def sets_bonus(self) -> bool:
+        """Whether the settings themselves have a bonus that is more than anybody sets."""
+        return self._ent_coef is not None and self._ent_coef > MOST_ENTROPY_COEF
+
+    @property
+    def unknown_bonus(self) -> Words | None:
+        """Cause and advice of a bonus that losses tell of although the settings have a usual one; else None."""
+        if self._ent_coef is None or self.sets_bonus or not self._paid.on:
+            return None
+        told = f"at least {rounded(statistics.median(self._bonuses))}, and not the {self._ent_coef:g} of ppo.ent_coef"
+        cause = f"by train/loss the entropy bonus is {told}: acting at random pays more than the task does"
+        return cause, "look for code that sets ent_coef while it trains", ()
 
     @property
     def large_bonus(self) -> str:

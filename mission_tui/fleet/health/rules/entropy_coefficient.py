@@ -7,9 +7,11 @@ levels are chosen and not measured.
 That of PPO is set. Too large a one shows in three things together: it is far above any usual one, as the settings say
 or the log's losses tell; the policy stays about as random as it was untrained; and the return does not rise. None of
 them alone is trouble: a policy stays random where nothing was found yet, and a bonus that the task outweighs does no
-harm. How it compares with the policy's loss says nothing, since that is near zero whatever its gradient is: that
-entropy stays where it is says which of the two is stronger. Of Gaussian actions, which a bonus widens for ever and
-whose bounds may make that harmless, `policy-std` speaks.
+harm. A bonus that the settings themselves have is told of after twelve updates without a rise; what losses tell, also
+of one that the settings do not have, waits until trends may be judged. How it compares with the policy's loss says
+nothing, since that is near zero whatever its gradient is: that entropy stays where it is says which of the two is
+stronger. Of Gaussian actions, which a bonus widens for ever and whose bounds may make that harmless, `policy-std`
+speaks.
 """
 
 from __future__ import annotations
@@ -89,19 +91,18 @@ class _Bonus:
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._success = Success.shared(context)
-        self._random, self._poor = Hysteresis(NEEDED, LOOKS), Hysteresis(NEEDED, LOOKS)
+        self._random, self._poor, self._stays = (Hysteresis(NEEDED, LOOKS) for _ in range(3))
         self._rows = Window[tuple[Row, float]](EVIDENCE)
         self._most = 0.0
 
     def judge(self, row: Row) -> Severity | None:
         """Warning while the policy is about as random as untrained, with a bonus that nobody sets, and the return does
-        not rise; information while it does.
+        not rise; information while it does. Until trends may be judged only of a bonus that the settings say, and of a
+        return that does not even seem to rise.
 
         A task that is solved, or whose return holds still at its best, needs no better policy.
         """
-        success, losses = self._success, self._context.losses
-        if self._context.settings.ent_coef is not None and not losses.large_bonus:
-            return None  # and never will be
+        success, losses, warm = self._success, self._context.losses, self._context.returns.warm
         success.update(row)
         share = self._share(row)
         if share is None:
@@ -109,10 +110,13 @@ class _Bonus:
         self._rows.append((row, share))
         self._random.update(over=share >= STILL_RANDOM, calm=share < STILL_RANDOM)
         done = success.solved or success.at_ceiling
-        # A rise that chance may have made is none.
+        # A rise that chance may have made is none, but excuses a bonus that is set before trends may be judged.
         fine = done or (success.rises_now and success.gained)
         self._poor.update(over=not fine, calm=fine)
-        if not (losses.large_bonus and self._random.on and self._context.returns.warm):
+        if losses.sets_bonus and not warm:
+            self._stays.update(over=not (fine or success.may_rise), calm=fine or success.may_rise)
+        large = losses.large_bonus or losses.unknown_bonus
+        if not (large and self._random.on and (warm or self._stays.on)):
             return None
         if self._poor.on:
             return "warning"
@@ -123,7 +127,8 @@ class _Bonus:
         row, share = self._rows[-1]
         most = "its maximum" if RATIO in row.metrics else "the most in this log"
         course = "the return still rises" if severity == "info" else "the return does not rise"
-        cause, advice, assignments = bonus_words(self._context.losses)
+        losses = self._context.losses
+        cause, advice, assignments = losses.unknown_bonus or bonus_words(losses)
         return Explanation(
             sentence=f"after {row.update:,} updates the policy chooses almost at random, with an entropy at "
             f"{share:.0%} of {most}, and {course}",
