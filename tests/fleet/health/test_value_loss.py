@@ -86,6 +86,35 @@ def test_a_loss_that_is_gone_at_once_is_a_warning_though_the_return_rises() -> N
     assert lost([*before, *[80.0] * 20, *[500.0] * 5], LEARNING[:49]).changes == [(29, "warning"), (45, None)]
 
 
+def contradicted(explained: list[float], losses: list[float], returns: list[float]) -> Round:
+    """Updates with these explained variances, value losses and mean returns, after forty that have nothing unusual."""
+    before = [(0.3 + 0.1 * (n % 3), 1.0 + n % 2, -40.0 + n + n % 2) for n in range(40)]
+    lines = [*before, *zip(explained, losses, returns, strict=True)]
+    named = ({"explained_variance": ev, "value_loss": vl, "ret": ret} for ev, vl, ret in lines)
+    return judged(ValueLoss, [row(n, tags) for n, tags in enumerate(named, start=1)], SETTINGS)
+
+
+def test_values_that_are_contradicted_at_once_are_a_warning_whichever_way_the_return_goes() -> None:
+    """Worse than a constant after none of sixteen, with two losses above all of those, and the mean return moves by far
+    more than its noise, be it later. Each of them alone is nothing, nor are values that explain less and less.
+    """
+    worse, high = [-0.7, *[0.1] * 23], [9.0, 7.0, 5.0, *[2.0] * 21]
+    for sign in (1.0, -1.0):
+        seen = contradicted(worse, high, [sign * 5.0, *[sign * 30.0] * 23])
+        assert seen.changes[:2] == [(42, "warning"), (58, None)]
+    assert seen.words[0].sentence == (
+        "values were contradicted in update 41: explained variance fell at once to -0.7, after 0.3 or more in 15 of 16 "
+        "updates, value loss rose to 6 x its median of those, and the return went from 0 to -30"
+    )
+    assert seen.words[0].advice_set == ()
+    assert contradicted(worse, high, [*[1.0] * 4, *[30.0] * 20]).changes[:1] == [(45, "warning")]
+    assert contradicted(worse, high, [*[1.0] * 6, *[30.0] * 18]).changes == []
+    assert contradicted(worse, [9.0, *[1.0] * 23], [30.0] * 24).changes == []
+    assert contradicted([0.1] * 24, high, [30.0] * 24).changes == []
+    fading = [0.4 - 0.05 * n for n in range(24)]
+    assert contradicted(fading, [1.0 + 0.5 * n for n in range(24)], [30.0] * 24).changes == []
+
+
 def told(levels: list[float], after: list[float], *, counted: bool = True) -> Round:
     """Bursts of episodes every 20 updates that return `levels`, and losses of 1 or 2 up to those `after` update 64."""
     losses = [1.0 + (n % 2) for n in range(64)]

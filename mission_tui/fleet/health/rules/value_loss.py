@@ -12,11 +12,18 @@ next burst: if that has lost nothing, the values had only something new to learn
 A loss that is gone from one update to the next is as much of a warning, though the return rises: no learning takes nine
 tenths of it away at once, after 16 updates in which it took nothing near that. Rewards have become smaller, as where
 they are cut to their sign, and what is best by them may be another policy.
+
+So are values that explained returns in update after update, and from one to the next are worse than a constant and miss
+by more than in all of those, if the return moves at once as well, up or down: where rewards have changed their sign
+values foretell the opposite, and the return that is then received may go on as well as ever. A policy that has suddenly
+become better is underrated by its values, not contradicted.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
+from itertools import pairwise
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health.phrases import (
@@ -27,9 +34,9 @@ from mission_tui.fleet.health.phrases import (
     reward_scale_sentence,
     rounded,
 )
-from mission_tui.fleet.health.returns import Quantiles
+from mission_tui.fleet.health.returns import Quantiles, Returns
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
-from mission_tui.fleet.health.rules.drawdown import SHOCK_UPDATES, Shock, Steps, burst_fall
+from mission_tui.fleet.health.rules.drawdown import EXPLAINED, SHOCK_UPDATES, Shock, Steps, burst_fall
 from mission_tui.fleet.health.settings import critic_loss
 from mission_tui.fleet.windows import Numbers, Window
 
@@ -46,6 +53,16 @@ warnings lie at 0.03 and more of it, those of values that were nowhere wrong at 
 GONE_SHARE, GONE_UPDATES, KNOWN = 0.1, 5, 16
 """What a loss falls to from the least of so many updates, and for how many. Measured beside it: with 0.15 the loss of
 one healthy training falls so, of 370; where rewards were cut to their sign it fell to 0.1 or less in seven of eight.
+"""
+CONTRADICTED, LESS_BY, LOSS_TIMES = 2, 0.1, 2.0
+"""For how many updates the loss has to be above all of `KNOWN`, and how many times their median; and by how much less
+than in all but one of those values explain in the first of them.
+"""
+MOVED_WITHIN, MOVED_SIGMAS, MOVED_SHARE = 6, 8.0, 0.05
+"""In how many updates the mean return has to move, by how many times the deviation of its last `KNOWN` steps, and by
+what share of its range. Measured: of 364 trainings that were left alone or changed in a benign way values were
+contradicted for two updates in six, and the mean return moved by 2 deviations at most; where rewards changed their
+sign, by 13 to 200.
 """
 STILL_MISSED = 0.03
 """Of the largest of the first losses, below which what a loss falls from may be that of a task that is solved."""
@@ -67,6 +84,7 @@ class ValueLoss(Rule):
         self._steps = Steps.shared(context)
         self._shock = Shock.shared(context)
         self._collapse = _Collapse()
+        self._contradiction = _Contradiction()
         self._tag = TAG
         self._informed = self._informing = self._falling = self._unknown = False
 
@@ -81,6 +99,7 @@ class ValueLoss(Rule):
             if self._seen < FIRST:
                 self._seen, self._first = self._seen + 1, max(self._first, loss)
             self._collapse.update(loss, STILL_MISSED * self._first)
+            self._contradiction.update(row, loss, self.context.returns, LEARNED_SHARE * self._first)
             usual = self._usual.at(0.5)
             if usual is not None and self.context.returns.warm:
                 least = LEARNED_SHARE * self._first
@@ -91,7 +110,7 @@ class ValueLoss(Rule):
                 self._usual.add(loss)
                 self._median = usual
         self._unknown = (self._shock.on or self._unknown) and self._is_unknown()
-        if self._unknown or self._collapse.on:
+        if self._unknown or self._collapse.on or self._contradiction.on:
             return "warning"
         if not self._high.on:
             self._informed, self._falling = self._informed or self._informing, False
@@ -130,6 +149,8 @@ class ValueLoss(Rule):
             return self._explain_collapse()
         if self._unknown:
             return self._explain_unknown()
+        if self._contradiction.on:
+            return self._explain_contradiction()
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
@@ -195,6 +216,87 @@ class ValueLoss(Rule):
             threshold=gone.level,
             window=GONE_UPDATES,
         )
+
+    def _explain_contradiction(self) -> Explanation:
+        """Since when values are contradicted, and by how much; the cause is a change that no return need show."""
+        it, times = self._contradiction, rounded(self._contradiction.times)
+        cause, how, fix = self._steps.blame()
+        return Explanation(
+            sentence=(
+                f"values were contradicted in update {it.since:,}: explained variance fell at once to "
+                f"{rounded(it.now)}, after {rounded(it.least)} or more in {KNOWN - 1} of {KNOWN} updates, "
+                f"value loss rose to {times} x its median of those, and the return went from {rounded(it.before)} to "
+                f"{rounded(it.after)}"
+            ),
+            cause=(
+                "states are worth something else than all that was learned of them, as where rewards change their sign "
+                f"or what is seen or done changes; a return that rises so need not be learned; {cause}"
+            ),
+            advice=how,
+            advice_set=fix,
+            evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
+            signal=EXPLAINED,
+            threshold=it.level,
+            window=CONTRADICTED,
+        )
+
+
+class _Contradiction:
+    """Whether values that explained returns were suddenly worse than a constant, and the return has moved at once as
+    well, up or down; over once values have been as good as before, but for a little, in `KNOWN` updates.
+    """
+
+    def __init__(self) -> None:
+        self._explained, self._losses = Numbers(KNOWN), Numbers(KNOWN)
+        self._age = self._good = 0
+        self._high = self._median = math.inf
+        self._means = Numbers(KNOWN + 1)
+        self.least = self.level = self.now = self.times = self.before = self.after = 0.0
+        self.since = 0
+        self.on = False
+
+    def update(self, row: Row, loss: float, returns: Returns, least: float) -> None:
+        """Take in one update; losses up to `least` are of values that are right."""
+        explained = row.metrics.get(EXPLAINED, math.nan)
+        if not math.isfinite(explained):
+            return
+        if self.on:
+            self._good = 0 if explained < self.level else self._good + 1
+            self.on = self._good < KNOWN
+        elif self._age:
+            self._confirm(loss, returns)
+        elif returns.warm and len(self._means) > KNOWN and len(self._losses) == KNOWN:
+            self._look(row, explained, loss, least)
+        if self.on or self._age:
+            return
+        self._explained.append(explained)
+        self._losses.append(loss)
+        if returns.latest is not None:
+            self._means.append(returns.latest)
+
+    def _look(self, row: Row, explained: float, loss: float, least: float) -> None:
+        self.least = sorted(self._explained)[1]
+        self.level = min(0.0, self.least - LESS_BY)
+        if self.least < 0.0 or explained >= self.level:
+            return
+        self._median = statistics.median(self._losses)
+        self._high = max(*self._losses, LOSS_TIMES * self._median, least)
+        if loss > self._high:
+            self._age, self.since, self.now = 1, row.update, explained
+            self.times = loss / self._median if self._median > 0.0 else math.inf
+
+    def _confirm(self, loss: float, returns: Returns) -> None:
+        self._age += 1
+        if (self._age <= CONTRADICTED and not loss > self._high) or self._age > MOVED_WITHIN:
+            self._age = 0
+        elif returns.latest is not None and self._age >= CONTRADICTED:
+            self.before, self.after = self._means[-1], returns.latest
+            steps = [after - before for before, after in pairwise(self._means)]
+            usual = sum(steps) / KNOWN
+            noise = math.hypot(*[step - usual for step in steps]) / math.sqrt(KNOWN)
+            if abs(self.after - self.before) > max(MOVED_SIGMAS * noise, MOVED_SHARE * returns.span):
+                self.on, self._age, self._good = True, 0, 0
+                del self._explained[:], self._losses[:]
 
 
 class _Collapse:
