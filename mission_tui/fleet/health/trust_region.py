@@ -211,10 +211,10 @@ def _radius(clip: float) -> float:
 
 def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str, ...]]:
     """One advice and its assignments: a usual rate where it is far from that, a usual clip range where that clips
-    nothing, fewer epochs where there are many, else a `target_kl`, else half the rate.
+    nothing, else a `target_kl`, fewer epochs where there is one and they are many, else half the rate.
 
-    Half as many epochs, or a `target_kl`, cure nothing where the rate is a hundred times too high
-    (docs/health/advice.md).
+    Half as many epochs, or a `target_kl`, cure nothing where the rate is a hundred times too high. Where it is not,
+    half as many epochs made every training worse that followed it (docs/health/advice.md).
     """
     if (usual := far_too_high(settings, row)) is not None:
         return usual
@@ -222,11 +222,11 @@ def smaller_update_advice(settings: Settings, row: Row) -> tuple[str, tuple[str,
         return f"set a usual clip range: one of {clip:g} holds no update back", (f"ppo.clip_range={USUAL_CLIP:g}",)
     rate = learning_rate_of(row, settings)
     pressure, epochs = pressure_of(settings, rate), settings.n_epochs
-    if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
-        return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
     if settings.target_kl is None:
         target = TARGET_RADII * radius_of(row, settings)
         return "end an update early, once it has moved the policy far enough", (f"ppo.target_kl={target:.2g}",)
+    if pressure is not None and pressure >= HIGH_PRESSURE and epochs is not None and epochs >= MANY_EPOCHS:
+        return "go through each rollout half as often", (f"ppo.n_epochs={epochs // 2}",)
     return "halve the learning rate", halved_learning_rate(settings, row)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import pytest
+from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.health import Settings
@@ -85,8 +86,10 @@ def test_a_narrow_clip_range_is_part_of_the_cause() -> None:
 
 
 def test_the_advice_fits_the_settings() -> None:
-    """Many epochs under high pressure are halved."""
-    words = clipped(*[0.4] * 5, settings=Settings(gradient_steps=320, n_epochs=20, learning_rate=3e-4)).words[0]
+    """Updates are ended early; many epochs under high pressure are halved where a `target_kl` does so already."""
+    many = Settings(gradient_steps=320, n_epochs=20, learning_rate=3e-4)
+    assert clipped(*[0.4] * 5, settings=many).words[0].advice_set == ("ppo.target_kl=0.03",)
+    words = clipped(*[0.4] * 5, settings=replace(many, target_kl=0.05)).words[0]
     assert words.cause.startswith("320 gradient steps x 0.0003 per update is 24 x the reference")
     assert words.advice_set == ("ppo.n_epochs=10",)
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from mission_tui.fleet.health.returns import NewestEpisodes
-from mission_tui.fleet.health.rule import Row
+from mission_tui.fleet.health.rule import Explanation, Row
 from mission_tui.fleet.health.rules.drawdown import Drawdown
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.specs.preset import change
@@ -281,13 +281,14 @@ def test_large_steps_are_blamed_where_there_were_some() -> None:
     near = far | {"train/approx_kl": 0.01}
     settings = Settings(total_timesteps=1_000_000, rollout=1000, learning_rate=3e-4, gradient_steps=320)
 
-    def advised(tags: dict[str, float], settings: Settings) -> tuple[str, ...]:
+    def advised(tags: dict[str, float], settings: Settings) -> Explanation:
         falling = [Row(1, row.update, row.timesteps, {**row.metrics, **tags}) for row in rows([*RISE, *[0.0] * 60])]
-        return watch(Drawdown, falling, settings).words[-1].advice_set
+        return watch(Drawdown, falling, settings).words[-1]
 
-    assert advised(far, settings) == ("ppo.target_kl=0.03",)
-    assert advised(near, settings) == ()
-    assert change(SPEC, advised(far, settings)).ppo.target_kl == 0.03
+    assert advised(far, settings).advice_set == ("ppo.target_kl=0.03",)
+    assert advised(far, settings).advice.endswith("unless the environment or its rewards have changed")
+    assert advised(near, settings).advice_set == ()
+    assert change(SPEC, advised(far, settings).advice_set).ppo.target_kl == 0.03
 
 
 def test_the_kl_of_a_single_step_is_blamed_for_nothing() -> None:

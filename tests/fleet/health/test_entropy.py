@@ -126,6 +126,19 @@ def test_cause_and_advice_are_computed_from_the_settings(ppo: PpoSpec, cause: st
     assert change(spec, words.advice_set) != spec
 
 
+def test_where_the_same_settings_taught_it_once_the_environment_comes_first() -> None:
+    """Half the rate cures no policy whose rewards were reversed; one that never learned is not told so."""
+    spec = Spec(preset="p", env=SPEC.env, ppo=PpoSpec(n_steps=2048, batch_size=64, n_epochs=10), run=SPEC.run)
+    risen = [float(n) for n in range(60)] + [20.0 + n % 2 for n in range(60)]
+    first = (
+        "look for what changed in the environment or its rewards; if nothing did, go back to a checkpoint from before"
+    )
+    for returns, asks in ((risen, True), (None, False)):
+        words = fallen([0.9] * 60 + [0.01] * 60, returns, settings=settings_of(spec)).words[-1]
+        assert words.advice.startswith(first) is asks
+        assert words.advice_set == ("ppo.learning_rate=0.00015",)
+
+
 def test_foreign_logs_are_judged_only_when_all_is_gone_and_surely_discrete() -> None:
     """2 % of the start is at most 2 % of the maximum; without the clip range of SB3, or with a deviation, silence."""
 

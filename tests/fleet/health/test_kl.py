@@ -203,7 +203,8 @@ LINEAR = Schedule(start=3e-4, end=1e-5)
 @pytest.mark.parametrize(
     ("ppo", "assignment"),
     [
-        (PpoSpec(batch_size=256, n_epochs=20), "ppo.n_epochs=10"),
+        (PpoSpec(batch_size=256, n_epochs=20), "ppo.target_kl=0.03"),
+        (PpoSpec(batch_size=256, n_epochs=20, target_kl=0.05), "ppo.n_epochs=10"),
         (PpoSpec(batch_size=256, n_epochs=20, learning_rate=0.05), "ppo.learning_rate=1.3e-05"),
         (PpoSpec(batch_size=2048, n_epochs=4), "ppo.target_kl=0.03"),
         (PpoSpec(batch_size=2048, n_epochs=4, target_kl=0.05), "ppo.learning_rate=0.00015"),

@@ -479,7 +479,9 @@ class Steps:
             f"by {rounded(largest)} x at most{kind}; {pressure}"
         )
         if wide:
-            return cause, *smaller_update_advice(settings, row)
+            remedy, assignments = smaller_update_advice(settings, row)
+            # Of eight trainings that smaller updates were advised after such a fall, two did better and three worse.
+            return cause, f"{remedy}, unless the environment or its rewards have changed", assignments
         # Half the rate was followed where rewards had changed their sign, and cured nothing (docs/health/advice.md).
         return cause, f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}", ()
 

