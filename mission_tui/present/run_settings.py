@@ -10,6 +10,7 @@ from typing import Any
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.proven_advice import FOLLOWED
+from mission_tui.fleet.health.usual_settings import evidence_key
 from mission_tui.fleet.specs.algorithm import learning_table
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
@@ -134,7 +135,8 @@ def proof(finding: Finding) -> str:
     """
     if not finding.advice_set or finding.undo:
         return ""
-    helped, worse, tried = FOLLOWED.get((finding.rule, finding.advice_set[0].partition("=")[0]), (0, 0, 0))
+    key = evidence_key(finding.rule, finding.advice, finding.advice_set[0])
+    helped, worse, tried = FOLLOWED.get(key, (0, 0, 0))
     if tried < ENOUGH_FOLLOWED:
         return ""
     said = f"helped in {helped} of {tried} trainings that were made sick to measure it"

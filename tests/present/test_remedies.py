@@ -39,7 +39,9 @@ def test_where_nothing_is_recorded_what_was_asked_counts() -> None:
 
 
 def test_advice_says_how_often_it_helped_where_enough_trainings_followed_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the rule and the first setting; nothing is said of two, or of advice that has no setting."""
+    """By the rule and the first setting; nothing is said of two, or of advice that has no setting. What all rules
+    advise alike is no evidence for what one of them advises by itself.
+    """
     finding = Finding("x", "kl-persistent", "warning", 1, 2, "", "", "halve it", ("ppo.learning_rate=0.001",))
     key = ("kl-persistent", "ppo.learning_rate")
     monkeypatch.setattr(run_settings, "FOLLOWED", {key: (7, 0, 8)})
@@ -49,5 +51,10 @@ def test_advice_says_how_often_it_helped_where_enough_trainings_followed_it(monk
     assert proof(finding) == "this helped in 4 of 9 trainings that were made sick to measure it and made 4 worse"
     monkeypatch.setattr(run_settings, "FOLLOWED", {key: (1, 0, 6)})
     assert proof(finding).startswith("no cure is known: this helped in 1 of 6 trainings")
+    usual = {key: (1, 0, 17), ("any", "ppo.learning_rate"): (90, 0, 90)}
+    monkeypatch.setattr(run_settings, "FOLLOWED", usual)
+    assert proof(finding).startswith("no cure is known: this helped in 1 of 17 trainings")
+    lower = structs.replace(finding, advice="lower the learning rate to what so many gradient steps can bear")
+    assert proof(lower).startswith("this helped in 90 of 90 trainings")
     monkeypatch.setattr(run_settings, "FOLLOWED", {key: (2, 0, 2)})
     assert proof(finding) == ""

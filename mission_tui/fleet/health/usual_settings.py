@@ -66,6 +66,22 @@ LEAST_PAID = 0.1
 of them where the bonus is 1 and rewards are normalised.
 """
 
+ANY_RULE = "any"
+USUAL_ADVICE = frozenset(
+    {
+        "lower the learning rate to what so many gradient steps can bear",
+        "lower the learning rate to a usual one",
+        "raise the learning rate to a usual one",
+        "set a learning rate",
+        "collect more steps before each update",
+        "leave gradients their usual length",
+        "let the policy look further ahead",
+        "give the value loss its usual weight",
+        "lower the entropy bonus to a usual one",
+    }
+)
+"""What is advised here, which cures the same whichever rule speaks."""
+
 Words = tuple[str, str, tuple[str, ...]]
 
 
@@ -82,6 +98,11 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     if words.advice_set == assignments:
         return words  # the rule has advised it itself, and knows more of how the run does
     return replace(words, cause=cause, advice=advice, advice_set=assignments)
+
+
+def evidence_key(rule: str, advice: str, assignment: str) -> tuple[str, str]:
+    """Under which rule and setting trainings are counted that followed `advice` of `rule`."""
+    return ANY_RULE if advice in USUAL_ADVICE else rule, assignment.partition("=")[0]
 
 
 def _rate(settings: Settings, row: Row | None) -> Words | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.health.phrases import for_strangers
 from mission_tui.fleet.health.rule import Explanation
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.usual_settings import LossParts, usual_first
+from mission_tui.fleet.health.usual_settings import LossParts, evidence_key, usual_first
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Schedule, Spec
 from tests.fleet.health.rounds import row
@@ -36,6 +36,7 @@ def test_one_far_from_usual_comes_first(settings: dict[str, float], advice: str)
     known = Settings(**{name: getattr(USUAL, name) for name in USUAL.__struct_fields__} | settings)
     said = usual_first("drawdown", WORDS, known, LossParts(known), row(1, {}))
     assert (said.sentence, said.advice_set) == ("it fell", (advice,))
+    assert evidence_key("drawdown", said.advice, advice) == ("any", advice.partition("=")[0])
     assert said.cause != WORDS.cause
     spec = Spec(preset="p", env=EnvSpec(id="X"), ppo=PpoSpec(), run=RunSpec(total_timesteps=100_000))
     change(spec, said.advice_set)
