@@ -225,11 +225,13 @@ steps an update. A run has one of three labels:
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time, and again after the one that `throwing` led to,
-which changed nothing of the others ("The two halves"). All 73 planned runs were recorded, and all are judged. With
-those of `throwing` that is 16 to which nothing was done, 22 with benign settings, 35 to which something harmful was
-done. Worlds and settings were tried out with two other seeds (`reacher-zoo` with one), of which only the returns were
-looked at; two were made harder and one easier after that."""
+They are judged once, after the last change of a rule that the sets before could have led to ("The two halves"). All 75
+planned runs were recorded, and all are judged: 16 to which nothing was done, 22 with benign settings, 37 to which
+something harmful was done. Worlds and settings were tried out with other seeds (two to four, `shedding` with one), of
+which only the returns were looked at: what counts as a hit was made harder after that in three of them, and the cards
+of `shedding` fewer. Three of the five healthy runs of `tolling` (`healthy-tolling-s12`, `gae-0.8`, `gamma-0.95`) shut
+all booths early and never learned more, and `healthy-inverted-zoo-s12` stays far below its ceiling. That was seen in
+their returns before anything was judged. They count as healthy, as was fixed, though what is said of them may be so."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -386,13 +388,23 @@ such burst of episodes by itself, `value-loss` says when losses are gone from on
 long as no episode ends. In the tuning half that found all of them but one. In the tenth set it found the clipped
 rewards (18 of 20 since then, 17 as foreign logs) and neither late actions nor the new layer.
 
-Seven tasks were planned and recorded meanwhile, of kinds that were lacking. The first scoring of all was after the last
-of those changes: on the seven tasks 22 of 26 sick runs were found (21 as foreign logs), with no false critical, and six
-false warnings in four runs (1.2 per 1,000 updates of runs left alone or changed in a benign way), all `policy-std` of
-`throwing`: where ever more precision is asked and the return grows by little, actions become narrow for good. Since
-then such a narrowing is information while updates move the policy and the return stands near its best. In the tuning
-half that changed one warning, which comes an update later. `throwing` is a tuning task since; the six others stand
-here, and of none of their runs, nor of those of older tasks, anything else was said after the change than before it."""
+Seven tasks were planned and recorded meanwhile, of kinds that were lacking: a goal that is only heard (`homing`), four
+rooms with one reward at the end of up to 300 steps (`escaping`), eight continuous actions at a gamma of 0.997
+(`rowing`), an episode that ends at its first failure (`skiing`), 128 environments with eight steps of each an update
+(`elevating`), a curriculum (`throwing`), and Reacher with the settings of the RL zoo, on one environment
+(`reacher-zoo`). The first scoring of all was after the last of those changes: on the seven tasks 22 of 26 sick runs
+were found (21 as foreign logs), with no false critical, and six false warnings in four runs (1.2 per 1,000 updates of
+runs left alone or changed in a benign way), all `policy-std` of `throwing`: where ever more precision is asked and the
+return grows by little, actions become narrow for good. Since then such a narrowing is information while updates move
+the policy and the return stands near its best. In the tuning half that changed one warning, which comes an update
+later. `throwing` is a tuning task since; the six others, of none of whose runs, nor of those of older tasks, anything
+else was said after the change than before it, still score, with the whole half: there were no false ones, and 18 of 22
+found.
+
+A twelfth time: the lists of the eleventh set were read, and rules are changed by what it missed. So seven tasks were
+planned and recorded, of kinds that were lacking still, by somebody who had read no rule and judged no run, but had seen
+the tables of the eleventh set on this page. New among what is benign are a larger net, ReLU, a gamma of 0.95, a value
+loss of weight 1, a third of the rate and a rate that warms up."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
 
