@@ -555,6 +555,12 @@ async def test_a_run_without_an_update_says_what_to_press() -> None:
         assert "p pause" not in stage.lines()[-1]
         await stage.press("e")
         await stage.until(lambda: "late has no checkpoint to evaluate yet: it is queued" in stage.toasts())
+    async with staged(a_fleet((structs.replace(young, can=()),))) as stage:
+        stage.client.answers[GetHistory] = lambda request: HistoryReply(
+            re=request.id, run=request.run, updates=(), timesteps=(), t=(), low={}, high={}
+        )
+        await stage.press("enter")
+        await stage.shows("curves need run.follow, --hook or report")
 
 
 async def test_a_run_that_waits_for_long_reasons_keeps_its_name() -> None:

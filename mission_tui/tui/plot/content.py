@@ -159,6 +159,8 @@ def _empty(view: RunView) -> str:
         return "not begun; s takes it out of the queue"
     if view.state in OVER:
         return "no more of it; l shows what it printed"
+    if "metrics" not in view.can:
+        return "curves need run.follow, --hook or report"
     if not view.update:
         return "no update yet; l shows what it prints"
     return "the next update brings another"
