@@ -120,7 +120,8 @@ def normalise_anew(settings: Settings) -> str:
 
 def compared_first(settings: Settings) -> str:
     """What to do before advice that a run may not need."""
-    return f"{COMPARE_FIRST} (`mission-tui try RUN`)" if settings.ours else COMPARE_FIRST
+    how = " (`mission-tui try RUN`)" if settings.ours else ""
+    return f"{COMPARE_FIRST}{how}, and leave it where that hurts"
 
 
 OTHER_NAMES = {

@@ -65,7 +65,10 @@ def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_firs
         for line, value in zip(flat(), returns, strict=True)
     ]
     words = said(risen, settings).words[0]
-    assert words.advice.endswith("the return has risen without that, so compare first (`mission-tui try RUN`)")
+    compare = (
+        "the return has risen without that, so compare first (`mission-tui try RUN`), and leave it where that hurts"
+    )
+    assert words.advice == f"give the value loss a weight; {compare}"
     assert words.advice_set == ("ppo.vf_coef=0.5",)
     assert usual_first("explained-variance", words, settings, LossParts(settings), risen[-1]) == words
     assert "compare" not in said(flat(), settings).words[0].advice
