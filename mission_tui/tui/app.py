@@ -30,8 +30,7 @@ from mission_tui.tui.state.app_context import AppContext, HostApp
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.preferences import Preferences
 from mission_tui.tui.state.presets import LoadPresets, Resolve, SavePreset, save_nothing
-from mission_tui.tui.terminal.driver import MeteredDriver
-from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.driver import Flow, MeteredDriver
 from mission_tui.tui.terminal.pixels import Placed, may_ask
 from mission_tui.tui.terminal.typed_ahead import WINDOW_S, LaunchGate, TypedAhead
 from mission_tui.tui.textual_fixes.cell_diff import Pen, brief

@@ -24,7 +24,7 @@ from mission_tui.tui.client import FleetClient, Loss
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.news import News, StaleNews, desktop_note, sentences
-from mission_tui.tui.terminal.flow import Flow
+from mission_tui.tui.terminal.driver import Flow
 
 _SETTLED_S = 0.1
 _BEHIND_S = 5.0

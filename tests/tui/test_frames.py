@@ -12,7 +12,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
 
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import Picker
 from mission_tui.tui.screens.run import RunScreen
 from tests.tui.fleets import LIVE, a_fleet
 from tests.tui.stage import staged

@@ -15,8 +15,8 @@ from mission_tui.tui.screens.launch_form import MachinePicker
 from mission_tui.tui.screens.machine import MachineScreen
 from mission_tui.tui.screens.questions import ConfirmScreen
 from mission_tui.tui.state.filter_pattern import FilterPattern
+from mission_tui.tui.state.fleet_view_state import list_rows
 from mission_tui.tui.state.launch_preview import stays_here
-from mission_tui.tui.state.roster import list_rows
 from mission_tui.tui.widgets.panes import framed, inside
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import GPU1, HERE, LOST, NOW, a_fleet, a_run, several

@@ -6,7 +6,7 @@ import pytest
 
 from mission_tui.ipc.replies import LogReply
 from mission_tui.ipc.requests import GetLog
-from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.run_data import LogTail
 
 
 def page(text: str, start: int, *, attempt: int = 1, size: int | None = None) -> LogReply:

@@ -9,8 +9,8 @@ from msgspec import structs
 from textual.events import Key
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot
-from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.sections.empty_state import also_live, least_cells
+from mission_tui.tui.screens.questions import Picker
+from mission_tui.tui.widgets.notices import also_live, least_cells
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.ipc.requests import Set
-from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import LineInputScreen
+from mission_tui.tui.screens.questions import LineInputScreen, Picker
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choices

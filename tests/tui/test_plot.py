@@ -21,9 +21,8 @@ from mission_tui.tui.plot.curve import Curve, curve_of, marks_of, side_by_side, 
 from mission_tui.tui.plot.legend import legend, signs
 from mission_tui.tui.plot.picture import Crosshair, frame_for, painted, picture
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, ticks_over
-from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import AXIS_SCALES, OVERS, AxisScale, ChartSettings, Over
-from mission_tui.tui.state.run_data import EXACT, RunData
+from mission_tui.tui.state.run_data import EXACT, LogTail, RunData
 from tests.tui.fake_client import details
 from tests.tui.fleets import KL_FINDING, NOW, a_run
 

@@ -6,8 +6,7 @@ import pytest
 
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.state.filter_pattern import FilterPattern
-from mission_tui.tui.state.fleet_view_state import FleetViewState
-from mission_tui.tui.state.roster import SORTS, list_rows
+from mission_tui.tui.state.fleet_view_state import SORTS, FleetViewState, list_rows
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, ended, queued
 
 

@@ -19,8 +19,8 @@ from mission_tui.present.run_state import FLAG_SENTENCES, flag_sentences, share_
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES, to_ascii
 from mission_tui.tui.state import run_status
+from mission_tui.tui.state.fleet_view_state import row_fingerprint
 from mission_tui.tui.state.news import while_away
-from mission_tui.tui.state.roster import row_fingerprint
 from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.panes import framed, inside
 from mission_tui.tui.widgets.run_table import COLUMNS

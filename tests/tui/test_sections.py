@@ -25,8 +25,7 @@ from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.machine import usage_lines
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.history import MetricSummary, metric_tags
-from mission_tui.tui.state.log_tail import LogTail
-from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.state.run_data import LogTail, RunData
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, ended, queued
 

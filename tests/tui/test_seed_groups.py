@@ -17,7 +17,7 @@ from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.compare import comparison
-from mission_tui.tui.state.roster import leader
+from mission_tui.tui.state.fleet_view_state import leader
 from mission_tui.tui.widgets.run_table import GROUP_CELLS, _shape
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended, queued
 from tests.tui.sides import a_side

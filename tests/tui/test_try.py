@@ -9,7 +9,7 @@ from mission_tui.fleet.events.trials import TrialBranch
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Restore, Try
 from mission_tui.tui.screens.questions import LineInputScreen
-from mission_tui.tui.screens.trial import TrialScreen
+from mission_tui.tui.screens.verdict import TrialScreen
 from tests.tui.fleets import ENDED, KL_FINDING, NAN_FINDING, TRIAL, a_fleet, a_run
 from tests.tui.stage import staged
 

@@ -24,9 +24,8 @@ from mission_tui.tui.plot.curve import set_word
 from mission_tui.tui.plot.picture import _write, frame_for, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of, steady, steady_reach
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
-from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.state.run_data import LogTail, RunData
 from tests.tui.fleets import a_fleet, a_run, ended, host
 from tests.tui.stage import staged
 

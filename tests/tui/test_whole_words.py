@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing.strips import clause, fit_middle, fit_name, whole_hints
-from mission_tui.tui.screens.picker import Picker
+from mission_tui.tui.screens.questions import Picker
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.presets import PresetChoice

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.tui.terminal.flow import WriteWindow
+from mission_tui.tui.terminal.driver import WriteWindow
 
 
 class Line:

@@ -34,7 +34,6 @@ from mission_tui.tui.screens.snapshot_screen import (
     timeline_rows,
     wants_panes,
 )
-from mission_tui.tui.sections.empty_state import empty_state
 from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState
@@ -45,7 +44,7 @@ from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.meters import Meters
-from mission_tui.tui.widgets.notices import AwayLines, ReplayLine
+from mission_tui.tui.widgets.notices import AwayLines, ReplayLine, empty_state
 from mission_tui.tui.widgets.panes import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.timeline import Timeline

@@ -29,8 +29,7 @@ from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, whole_hints, wrap
-from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import ConfirmScreen, ask_line
+from mission_tui.tui.screens.questions import ConfirmScreen, Picker, ask_line
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch

@@ -20,9 +20,8 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Split, split_of
 from mission_tui.tui.widgets.footer import Footer
 from mission_tui.tui.widgets.header import Header
-from mission_tui.tui.widgets.lines import ScrollLines
+from mission_tui.tui.widgets.lines import ScrollLines, SplitContainer
 from mission_tui.tui.widgets.meters import machine_line
-from mission_tui.tui.widgets.split_container import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
 _STRIP_FROM = 16

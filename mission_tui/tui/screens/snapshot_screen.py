@@ -20,9 +20,9 @@ from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.footer import Footer, hints
+from mission_tui.tui.widgets.lines import SplitContainer, give_columns
 from mission_tui.tui.widgets.panes import PANE_HEIGHT, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
-from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
 
 LEAST_WIDTH = 40
 LEAST_HEIGHT = 10

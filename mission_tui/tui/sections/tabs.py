@@ -29,9 +29,8 @@ from mission_tui.tui.plot.course import first_history, line_of
 from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
 from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.log_tail import LogTail
 from mission_tui.tui.state.preferences import ChartSettings
-from mission_tui.tui.state.run_data import RunData
+from mission_tui.tui.state.run_data import LogTail, RunData
 
 _NOTHING = RunData("", LogTail(""))
 

@@ -1,17 +1,247 @@
-"""What the person chose to look at on the fleet screen: the chosen run, marks, filter, order, panes or table, tab.
+"""Which runs the fleet screen lists and in which order, and what the person chose to look at there: the chosen run,
+marks, filter, order, panes or table, tab. Pure.
 
-It outlives snapshots: when the chosen run leaves the list, the choice moves to its neighbour and not to the top.
+Runs are filtered, sorted, seeds together, live before ended; of several machines each machine's together. What was
+chosen outlives snapshots: when the chosen run leaves the list, the choice moves to its neighbour and not to the top.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+import operator
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress
+from typing import Any
 
+from msgspec import Struct, field, structs
+
+from mission_tui.fleet.events.metrics import number
+from mission_tui.fleet.events.outcome import ALIVE
+from mission_tui.fleet.specs.flat_settings import short_names, value_word
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
-from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
+from mission_tui.fleet.views.snapshot import FleetSnapshot, MachineView, RunView
+from mission_tui.present.run_state import share_done, state_word, stuck_s
 from mission_tui.tui.actions import Move
+from mission_tui.tui.state.filter_pattern import MACHINE as _MACHINE
 from mission_tui.tui.state.filter_pattern import FilterPattern
-from mission_tui.tui.state.roster import SORTS, Roster, Row, leader, list_rows, members
+from mission_tui.tui.state.run_status import alarms
+
+SORTS = ("age", "run", "state", "done", "return", "st/s", "health", "ETA")
+"""What a list can be sorted by; `age` is the snapshot's own order. The others are column titles, and settings that vary
+come behind them.
+"""
+
+_CONDITION = re.compile(r"([A-Za-z_][\w.]*)(<=|>=|!=|=|<|>)(\S+)")
+_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+Row = RunView | SeedGroup
+
+
+class Roster(Struct, frozen=True):
+    """The listed rows: those with a living trainer, then those that wait or have ended. A group is one row. `machines`
+    are those of which rows are listed, or could be: in their order.
+    """
+
+    live: tuple[Row, ...] = ()
+    rest: tuple[Row, ...] = ()
+    machines: tuple[MachineView, ...] = ()
+    apart: bool = False
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows from top to bottom; with panes those in them first, else those of each machine together."""
+        return self.live + self.rest if self.apart else _by_machine(self.live + self.rest, self.machines)
+
+    @property
+    def runs(self) -> tuple[RunView, ...]:
+        """All listed runs from top to bottom, those of a group at its place."""
+        return tuple(view for row in self.rows for view in members(row))
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The settings that are not the same in all runs of some launch that is listed, by their short names: those of
+        the most values first, as there may be room for one column alone.
+        """
+        values: dict[str, set[str]] = {}
+        for view in self.runs:
+            for name, value in view.varied.items():
+                values.setdefault(name, set()).add(str(value))
+        return tuple(sorted(values, key=lambda name: -len(values[name])))
+
+    def index(self, id_: str | None) -> int | None:
+        """The row that `id_` is or whose group it is in."""
+        rows = enumerate(self.rows)
+        return next((at for at, row in rows if row.id == id_ or any(view.id == id_ for view in members(row))), None)
+
+
+def members(row: Row) -> tuple[RunView, ...]:
+    """The runs of a row."""
+    return row.members if isinstance(row, SeedGroup) else (row,)
+
+
+def leader(row: Row) -> RunView:
+    """The run that stands for a row: of a group the one in the worst health, among equals the first that lives. One
+    that waits would stand there with what it waits for, as if nothing trained.
+    """
+    return min(members(row), key=lambda view: (_severity_rank(view), view.state not in ALIVE))
+
+
+def machine_of(row: Row) -> str:
+    """The machine of a row; empty on a screen of one."""
+    return leader(row).host
+
+
+def list_rows(
+    snapshot: FleetSnapshot,
+    pattern: FilterPattern | None = None,
+    sort: str = "age",
+    *,
+    opened: Collection[str] = (),
+    folded: Collection[str] = (),
+    live_apart: bool = True,
+) -> Roster:
+    """The runs of `snapshot` that `pattern` finds, each part ordered by `sort` (one of `SORTS`).
+
+    Runs that differ by their seed alone are one row, but for groups whose id is in `opened`; with `live_apart` (there
+    are panes for them) also while one of them lives, unless it is in `folded`: then it comes first below the panes.
+    """
+    found, machines = list(snapshot.runs), snapshot.hosts
+    if pattern is not None:
+        if pattern.machine:
+            names = _meant(pattern.machine, [machine.name for machine in machines])
+            found = [view for view in found if view.host in names]
+            machines = tuple(machine for machine in machines if machine.name in names)
+        words = pattern.words.removeprefix(f"{_MACHINE}{pattern.machine}").strip()
+        if conditions := _conditions(words, found):
+            found = [view for view in found if all(_meets(view, *it) for it in conditions)]
+        else:
+            found = list(compress(found, pattern.among(map(_searched, found))))
+        if words:
+            listed = {view.host for view in found}
+            machines = tuple(machine for machine in machines if machine.name in listed)
+    if sort != "age":
+        found.sort(key=_sort_key(sort, snapshot.t))
+    closed = {
+        view.id: group
+        for group in seed_groups(found)
+        if group.id in folded or (group.id not in opened and not (live_apart and group.live))
+        for view in group.members
+    }
+    rows: dict[str, Row] = {}
+    for view in found:
+        row = closed.get(view.id, view)
+        rows.setdefault(row.id, row)
+    live: list[Row] = []
+    rest: list[Row] = []
+    for row in rows.values():
+        (live if any(view.state in ALIVE for view in members(row)) else rest).append(row)
+    if live_apart:
+        rest = [*(row for row in live if isinstance(row, SeedGroup)), *rest]
+        live = [row for row in live if isinstance(row, RunView)]
+    return Roster(_by_machine(live, machines), _by_machine(rest, machines), machines, apart=live_apart)
+
+
+def _by_machine(rows: Sequence[Row], machines: Sequence[MachineView]) -> tuple[Row, ...]:
+    order = {machine.name: at for at, machine in enumerate(machines)}
+    return tuple(sorted(rows, key=lambda row: order.get(machine_of(row), len(order)))) if order else tuple(rows)
+
+
+def _meant(word: str, names: Sequence[str]) -> set[str]:
+    """The machine of that name; while it is typed those that begin so."""
+    return {word} & set(names) or {name for name in names if name.lower().startswith(word.lower())}
+
+
+def _searched(view: RunView) -> str:
+    words = (view.name, view.id, view.preset, state_word(view), view.group or "", view.env_id, view.kind or "")
+    return " ".join((*words, *view.labels, *(f"{name}={value_word(value)}" for name, value in view.varied.items())))
+
+
+def _conditions(words: str, views: Iterable[RunView]) -> list[tuple[str, str, str]]:
+    """`lr>=1e-3 seed=2` as name, sign and value each; empty where that is no word of conditions about what varies."""
+    found = [_CONDITION.fullmatch(word) for word in words.split()]
+    known = {"seed", *(name for view in views for name in view.varied)}
+    named = [(_known(it[1], known), it[2], it[3]) for it in found if it is not None]
+    return named if len(named) == len(found) and all(name in known for name, _, _ in named) else []
+
+
+def _known(name: str, known: Collection[str]) -> str:
+    """The short name of a setting that was written in full; `name` as it is where there is none."""
+    return next((it for it in (name, *short_names([name]).values(), name.rpartition(".")[2]) if it in known), name)
+
+
+def _meets(view: RunView, name: str, sign: str, wanted: str) -> bool:
+    """Whether the setting `name` of the run is as the condition says; numbers are compared as such."""
+    has = view.seed if name == "seed" else view.varied.get(name)
+    if has is None:
+        return False
+    try:
+        return _COMPARED[sign](float(has), float(wanted))
+    except ValueError:
+        return _COMPARED[sign](value_word(has).casefold(), wanted.casefold())
+
+
+def _by_setting(view: RunView, name: str) -> tuple[bool, Any]:
+    """Settings rise, numbers before words; runs that have none come last."""
+    has = view.varied.get(name)
+    number_first = (isinstance(has, str), has if isinstance(has, str) else "", 0.0 if isinstance(has, str) else has)
+    return (has is None, number_first)
+
+
+def _by_number(name: str) -> list[str | int]:
+    """A key by which `many-2` comes before `many-10`: words and numbers by turns."""
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"([0-9]+)", name))]
+
+
+def _sort_key(sort: str, now: float) -> Callable[[RunView], tuple[bool, Any]]:
+    """Names rise, numbers fall (the most advanced, fastest, worst first), unknown values come last."""
+
+    def falling(value: float | None) -> tuple[bool, Any]:
+        return (value is None or value != value, -(value or 0.0))
+
+    def key(view: RunView) -> tuple[bool, Any]:
+        match sort:
+            case "run":
+                return (False, _by_number(view.name))
+            case "state":
+                return (False, state_word(view))
+            case "done":
+                return falling(share_done(view))
+            case "return":
+                return falling(number(view.metrics.get("rollout/ep_rew_mean")))
+            case "st/s":
+                return falling(view.pace)
+            case "health":
+                return (False, [_severity_rank(view), _by_number(view.name)])
+            case _ if sort not in SORTS:
+                return _by_setting(view, sort)
+            case _:
+                left = view.eta_s if view.state in ALIVE else None if view.ended_t is None else now - view.ended_t
+                return (left is None, left or 0.0)
+
+    return key
+
+
+def _severity_rank(view: RunView) -> int:
+    if set(view.flags) - {"failed-duty"} or view.outcome in ("failed", "lost"):
+        return 0
+    asking = alarms(view)
+    if not asking and view.failed_duties:
+        return 2
+    return 3 if not asking else 1 if asking[0].severity == "critical" else 2
+
+
+def row_fingerprint(view: RunView) -> RunView:
+    """`view` without what neither a pane nor a line of the list shows."""
+    heartbeat_t = None if stuck_s(view) is None else view.heartbeat_t  # of such a one nothing else changes
+    return structs.replace(view, connected=True, heartbeat_t=heartbeat_t, phase_t=None, size_bytes=None, usage=None)
+
 
 TABS = ("learn", "health", "config", "machine", "checkpoints", "log")
 RUN_TABS = ("learn", "health", "config", "machine", "episodes", "journal", "checkpoints", "watch", "log")

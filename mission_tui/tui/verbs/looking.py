@@ -19,12 +19,11 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
 from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.screens.info_sheets import AwayScreen, EvaluationScreen, HelpScreen
-from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import ask_line
+from mission_tui.tui.screens.questions import Picker, ask_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.verbs.orders import Verb
 from mission_tui.tui.widgets.choices import Choice
-from mission_tui.tui.widgets.split_container import SplitContainer
+from mission_tui.tui.widgets.lines import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline
 
 _HELP = "A time of day such as 03:12, the last one before now; or with its date: 2026-11-21T03:12. Local time."

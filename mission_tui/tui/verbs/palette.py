@@ -14,8 +14,7 @@ from mission_tui.fleet.specs.spec import PpoSpec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
-from mission_tui.tui.screens.picker import Picker
-from mission_tui.tui.screens.questions import type_command
+from mission_tui.tui.screens.questions import Picker, type_command
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import plan
 from mission_tui.tui.verbs.launch import ask_first, launch

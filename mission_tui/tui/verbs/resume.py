@@ -21,8 +21,7 @@ from mission_tui.ipc.requests import UNDO_S, Apply, GetDetails, Resume, Set, Try
 from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.screens.questions import Offers, ask_line, options_in, settings_in
-from mission_tui.tui.screens.trial import TrialAnswer, TrialScreen
-from mission_tui.tui.screens.verdict import Choice, Proposal, VerdictScreen
+from mission_tui.tui.screens.verdict import Choice, Proposal, TrialAnswer, TrialScreen, VerdictScreen
 from mission_tui.tui.state.app_context import AppContext, UndoableAction
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.verbs.launch import clone

@@ -36,8 +36,7 @@ from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.state.preferences import ChartSettings, Shares, Split, split_of
 from mission_tui.tui.state.run_data import EXACT, RunData
 from mission_tui.tui.widgets.charts import Chart
-from mission_tui.tui.widgets.lines import Lines, ScrollLines
-from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
+from mission_tui.tui.widgets.lines import Lines, ScrollLines, SplitContainer, give_columns
 
 _VALUE = 8
 _SPANS_FROM = 48

@@ -30,8 +30,7 @@ from mission_tui.tui.state.preferences import Shares, Split, split_of
 from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.state.run_status import finding_word, severity_shape, short_rule
 from mission_tui.tui.widgets.charts import EvidenceChart
-from mission_tui.tui.widgets.lines import Lines, ScrollLines
-from mission_tui.tui.widgets.split_container import SplitContainer, give_columns
+from mission_tui.tui.widgets.lines import Lines, ScrollLines, SplitContainer, give_columns
 
 _BESIDE_FROM = 140
 _CHART_FROM = 17

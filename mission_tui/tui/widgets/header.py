@@ -17,9 +17,9 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.strips import Part, fit, home_relative, key_at, line, literal
-from mission_tui.tui.sections.empty_state import also_live, least_cells
 from mission_tui.tui.state.run_status import open_findings
 from mission_tui.tui.widgets.lines import Lines
+from mission_tui.tui.widgets.notices import also_live, least_cells
 
 _COUNTED: tuple[Severity, ...] = ("critical", "warning")
 _LEAST_WHERE = 8

@@ -1,4 +1,5 @@
-"""The base of every drawn widget: a list of ready strips of which only the changed ones are painted again.
+"""The bases of widgets: a list of ready strips of which only the changed ones are painted again; and two parts of a
+screen with a border between them, which keys and the mouse move.
 
 `ScrollLines` shows a window of more: content is built for a width, and kept while scrolled.
 """
@@ -10,11 +11,14 @@ from collections.abc import Callable, Sequence
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.containers import Container
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from mission_tui.tui.actions import Move, rows_by
+from mission_tui.tui.state.preferences import Shares, Split
 
 _CLOSE = 4
 """Cells between two changes that cost less than moving the cursor over them."""
@@ -244,3 +248,46 @@ class ScrollLines(Lines):
         self._revealed = ()
         self._top += 3 * by
         self.redraw()
+
+
+class SplitContainer(Container):
+    """Says in `split` what its border lies between now, and lays its parts out by `shares` whenever it is drawn."""
+
+    class Moved(Message):
+        """The border is wanted elsewhere."""
+
+    def __init__(self, shares: Shares, *, id: str) -> None:  # noqa: A002 - Textual's own parameter name
+        super().__init__(id=id)
+        self.shares = shares
+        self._dragged = False
+
+    def split(self) -> Split | None:
+        """The two parts as they are; None where one of them is not shown."""
+        return None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """The border is grabbed where nothing else can be clicked."""
+        split = self.split()
+        at_border = split is not None and split.grip.contains(event.screen_x, event.screen_y)
+        self._dragged = at_border and "@click" not in event.style.meta
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """The border goes where the pointer goes."""
+        self._dragged = self._dragged and bool(event.button)
+        split = self.split() if self._dragged else None
+        if split is not None and self.shares.give(split, split.reaching(event.screen_x, event.screen_y)):
+            self.post_message(self.Moved())
+
+    def on_mouse_up(self, _event: events.MouseUp) -> None:
+        """The border stays where it was dragged to."""
+        self._dragged = False
+
+
+def give_columns(widget: Widget, columns: int | None) -> None:
+    """Make a part exactly so many cells wide; None as its stylesheet has it."""
+    width = widget.styles.inline.width
+    if columns is None:
+        if width is not None:
+            widget.styles.width = widget.styles.min_width = widget.styles.max_width = None
+    elif width is None or width.value != columns:
+        widget.styles.width = widget.styles.min_width = widget.styles.max_width = columns

@@ -21,8 +21,7 @@ from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, fold, line
 from mission_tui.tui.state.filter_pattern import FilterPattern
-from mission_tui.tui.state.log_tail import LogTail, Stretch, Where
-from mission_tui.tui.state.run_data import RunDataLoader
+from mission_tui.tui.state.run_data import LogTail, RunDataLoader, Stretch, Where
 from mission_tui.tui.widgets.lines import Lines
 
 _ERROR = r"\b(\w*error|\w*exception|traceback|fatal|panic|segmentation fault|core dumped|out of memory|killed)\b"

@@ -26,7 +26,7 @@ from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
 from mission_tui.tui.plot.course import line_of
 from mission_tui.tui.state import run_status
-from mission_tui.tui.state.roster import Row, leader, machine_of, members, row_fingerprint
+from mission_tui.tui.state.fleet_view_state import Row, leader, machine_of, members, row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.meters import machine_line
 

@@ -34,7 +34,7 @@ from mission_tui.ipc.requests import (
     Watch,
 )
 from mission_tui.records.runs.code_files import check_rules
-from mission_tui.tui.state.log_tail import LogTail
+from mission_tui.tui.state.run_data import LogTail
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, large_spec, living, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until
