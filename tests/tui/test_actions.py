@@ -19,7 +19,7 @@ from mission_tui.tui.screens.snapshot_screen import bindings
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.verbs import VERBS
-from mission_tui.tui.widgets.footer import fitting, hints
+from mission_tui.tui.widgets.bars import fitting, hints
 from tests.tui.fleets import ENDED, ENTROPY_FINDING, KL_FINDING, LIVE
 from tests.tui.stage import PRESETS, staged
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from mission_tui.fleet.views.snapshot import SERIES, RunView
 from mission_tui.ipc.requests import Act, Apply, Evaluate
 from mission_tui.tui.screens.questions import LineInputScreen
-from mission_tui.tui.widgets.footer import hints
+from mission_tui.tui.widgets.bars import hints
 from tests.tui.fleets import LIVE, a_fleet, a_run, ended
 from tests.tui.stage import staged
 

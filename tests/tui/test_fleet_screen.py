@@ -13,7 +13,7 @@ from mission_tui.fleet.views.snapshot import Restart
 from mission_tui.ipc.requests import Act
 from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.state.fleet_view_state import SORTS
-from mission_tui.tui.widgets.filter_bar import FilterBar
+from mission_tui.tui.widgets.bars import FilterBar
 from mission_tui.tui.widgets.run_table import RunTable
 from tests.tui.fleets import ENDED, KL_FINDING, LIVE, NOW, a_fleet, a_run, ended
 from tests.tui.play import fleet_of

@@ -18,8 +18,7 @@ from mission_tui.tui.screens.snapshot_screen import SnapshotScreen, bindings
 from mission_tui.tui.sections.machine import RUN_SORTS, machine_lines, runs_on
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Split, split_of
-from mission_tui.tui.widgets.footer import Footer
-from mission_tui.tui.widgets.header import Header
+from mission_tui.tui.widgets.bars import Footer, Header
 from mission_tui.tui.widgets.lines import ScrollLines, SplitContainer
 from mission_tui.tui.widgets.meters import machine_line
 from mission_tui.tui.widgets.timeline import Timeline

@@ -24,12 +24,10 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.run_data import RunDataLoader
+from mission_tui.tui.widgets.bars import FilterBar, Footer, Header
 from mission_tui.tui.widgets.curves import ChartAct, Curves, MetricList
 from mission_tui.tui.widgets.detail import RunHead, tab_line
-from mission_tui.tui.widgets.filter_bar import FilterBar
 from mission_tui.tui.widgets.findings import Findings
-from mission_tui.tui.widgets.footer import Footer
-from mission_tui.tui.widgets.header import Header
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
 from mission_tui.tui.widgets.meters import calm_share

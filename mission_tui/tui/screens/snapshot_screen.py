@@ -17,9 +17,8 @@ from mission_tui.tui.actions import ACTIONS, Place
 from mission_tui.tui.state.app_context import AppContext, RunsScreen
 from mission_tui.tui.state.preferences import Shares, Split, split_of
 from mission_tui.tui.state.run_status import open_findings
+from mission_tui.tui.widgets.bars import FilterBar, Footer, hints
 from mission_tui.tui.widgets.detail import Detail
-from mission_tui.tui.widgets.filter_bar import FilterBar
-from mission_tui.tui.widgets.footer import Footer, hints
 from mission_tui.tui.widgets.lines import SplitContainer, give_columns
 from mission_tui.tui.widgets.panes import PANE_HEIGHT, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
