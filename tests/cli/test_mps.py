@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.doctor_checks.machine import PROGRAM, find_mps, judge_mps
+from mission_tui.cli.doctor_checks import PROGRAM, find_mps, judge_mps
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.machines import START, Mps, sharing_sentence

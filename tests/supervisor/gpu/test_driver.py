@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui import gpu_driver
-from mission_tui.cli.doctor_checks.machine import gpu_checks, judge_gpus
+from mission_tui.cli.doctor_checks import gpu_checks, judge_gpus
 from mission_tui.cli.tables.runs import machine_line
 from mission_tui.gpu_driver import Driver, ask_driver
 from mission_tui.supervisor.gpu import watch as gpu
