@@ -19,19 +19,20 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from mission_tui.cli.html.markup import page, tag
-from mission_tui.cli.html.report_data import Report, report_of
-from mission_tui.cli.html.report_page import (
+from mission_tui.cli.html_markup import page, tag
+from mission_tui.cli.html_report import (
     MOST_BYTES,
     ROOMS,
+    Report,
     check_target,
     film_in,
     film_of,
     page_of,
+    report_of,
     write_report,
 )
 from mission_tui.cli.tables.comparison import comparison_tables
-from mission_tui.cli.verbs import report as report_verb
+from mission_tui.cli.verbs import compare as report_verb
 from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.compare import RETURN, Side, Trace, compare
 from mission_tui.fleet.events.findings import FailedDuty, Finding
