@@ -95,7 +95,7 @@ def draw_once(
     readonly: bool,
 ) -> bytes:
     """The picture of a screen that nobody sees, once it has all that it shows, or plays. Raises `MissionError`."""
-    from mission_tui.tui.verbs.pictures import file_of
+    from mission_tui.tui.verbs.looking import file_of
 
     drawn: list[bytes | MissionError] = []
     app = MissionApp(client, presets, lambda _name, _words: [], origin, readonly=readonly)

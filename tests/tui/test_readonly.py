@@ -32,7 +32,7 @@ async def test_no_key_asks_for_more_than_a_look(first: tuple[str, ...], past: bo
     with (
         hurried(),
         mock.patch.object(MissionApp, "leave_for"),
-        mock.patch("mission_tui.tui.verbs.pictures._write", return_value="screen.svg"),
+        mock.patch("mission_tui.tui.verbs.looking._write", return_value="screen.svg"),
     ):
         async with staged(fleet, readonly=True) as stage:
             stage.client.answers[GoTo] = lambda it: SnapshotReply(re=it.id, snapshot=fleet)
