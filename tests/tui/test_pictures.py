@@ -19,8 +19,19 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.replies import Progress
 from mission_tui.ipc.requests import Answer, AnsweredBy, GetDetails, GetSnapshot
-from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of, write_fresh
-from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, height_of, panels_of
+from mission_tui.tui.plot.picture_file import (
+    GROUND,
+    WIDTH,
+    PngSurface,
+    SvgSurface,
+    draw_charts,
+    draw_screen,
+    fonts_folder,
+    height_of,
+    panels_of,
+    size_of,
+    write_fresh,
+)
 from mission_tui.tui.session import draw_once
 from mission_tui.tui.state.preferences import AXIS_SCALES, AxisScale, ChartSettings
 from mission_tui.tui.textual_fixes.screen_cells import Cells
@@ -98,7 +109,7 @@ async def test_f12_saves_a_sheet_too(key: str, tmp_path: Path) -> None:
 
 async def test_f12_saves_the_screen_with_every_word_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a file that is new, in the folder where the screen was started; its name is told. Names are only names."""
-    monkeypatch.setattr("mission_tui.tui.drawing.picture_file.fonts_folder", lambda: None)
+    monkeypatch.setattr("mission_tui.tui.plot.picture_file.fonts_folder", lambda: None)
     hostile = structs.replace(LIVE[0], name=HOSTILE)
     async with staged(a_fleet((hostile, *LIVE[1:])), size=(100, 30)) as stage:
         at_home(stage, tmp_path)
@@ -131,7 +142,7 @@ async def test_who_looks_at_a_served_screen_saves_no_files(
 
 async def test_ctrl_s_saves_the_charts_of_a_run_as_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no chart is shown it says which key shows one, and writes nothing."""
-    monkeypatch.setattr("mission_tui.tui.drawing.picture_file.fonts_folder", lambda: None)
+    monkeypatch.setattr("mission_tui.tui.plot.picture_file.fonts_folder", lambda: None)
     async with staged() as stage:
         at_home(stage, tmp_path)
         await stage.press("enter")
@@ -202,7 +213,7 @@ def test_a_picture_never_replaces_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> object:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mission_tui.tui.drawing.picture_file.os.fdopen", full)
+    monkeypatch.setattr("mission_tui.tui.plot.picture_file.os.fdopen", full)
     with pytest.raises(MissionError, match="No space left"):
         write_fresh(tmp_path / "b.svg", b"2")
     assert not (tmp_path / "b.svg").exists()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mission_tui.fleet.tuning.sweep import SweepResult, SweepRow
     from mission_tui.fleet.tuning.tune_state import Row, TuneResult
     from mission_tui.ipc.replies import Benched, Progress, Tuned
-    from mission_tui.tui.drawing.picture_file import Surface
+    from mission_tui.tui.plot.picture_file import Surface
 
 NOTED_ELSEWHERE_PERCENT = 10.0
 MOST_NOTED = 8
@@ -353,7 +353,7 @@ class Bar:
 
 def check_picture(path: Path) -> None:
     """Raise `UsageError` for a picture of another format, without a folder to write it to, or that nothing can draw."""
-    from mission_tui.tui.drawing.picture_file import fonts_folder
+    from mission_tui.tui.plot.picture_file import fonts_folder
 
     if path.suffix.lower() not in FORMATS:
         raise UsageError(f"--figure {path}: the name has to end in {' or '.join(FORMATS)}")
@@ -376,7 +376,7 @@ def sweep_bars(found: SweepResult) -> tuple[list[Bar], str]:
 
 def write_picture(path: Path, title: str, bars: Sequence[Bar], sentence: str) -> None:
     """Draw `bars` into `path`, replacing what was there, in a folder that is made if need be. Raises `StorageError`."""
-    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder
+    from mission_tui.tui.plot.picture_file import PngSurface, SvgSurface, fonts_folder
 
     height = _HEAD + _ROW * len(bars) + _FOOT
     fonts = fonts_folder() if path.suffix.lower() == ".png" else None

@@ -41,7 +41,7 @@ from mission_tui.tui.widgets.timeline import Timeline
 if TYPE_CHECKING:
     from textual.app import App
 
-    from mission_tui.tui.drawing.picture_file import Surface
+    from mission_tui.tui.plot.picture_file import Surface
 
     Draw = Callable[[Surface], None]
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> None:
     """The screen as it is, toasts and sheets included."""
     # Drawing files is needed here alone, as below.
-    from mission_tui.tui.drawing.picture_file import draw_screen, size_of
+    from mission_tui.tui.plot.picture_file import draw_screen, size_of
     from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
     ground = colours.PALETTE.ground
@@ -59,7 +59,7 @@ async def screenshot(app_context: AppContext, _runs: tuple[RunView, ...]) -> Non
 
 def file_of(app: App[int], kind: Literal["svg", "png"]) -> bytes:
     """The screen of `app` as a file. Raises `UsageError` for a PNG where there is nothing to draw it with."""
-    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of
+    from mission_tui.tui.plot.picture_file import PngSurface, SvgSurface, draw_screen, fonts_folder, size_of
     from mission_tui.tui.textual_fixes.screen_cells import cells_of
 
     ground, fonts = colours.PALETTE.ground, fonts_folder()
@@ -75,7 +75,7 @@ def file_of(app: App[int], kind: Literal["svg", "png"]) -> bytes:
 
 async def chart(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
     """The charts that are shown, one below the other; on a comparison its curves."""
-    from mission_tui.tui.plot.chart_picture import GROUND, WIDTH, draw_charts, draw_compared, height_of, panels_of
+    from mission_tui.tui.plot.picture_file import GROUND, WIDTH, draw_charts, draw_compared, height_of, panels_of
 
     if compared := app_context.shown.app.screen.query(ComparisonChart):
         found = compared.first().found
@@ -111,7 +111,7 @@ async def _save(app_context: AppContext, stem: str, size: tuple[float, float], g
 
 
 def _write(base: Path, size: tuple[float, float], ground: str, draw: Draw) -> str:
-    from mission_tui.tui.drawing.picture_file import PngSurface, SvgSurface, fonts_folder, write_fresh
+    from mission_tui.tui.plot.picture_file import PngSurface, SvgSurface, fonts_folder, write_fresh
 
     drawing = SvgSurface(*size, ground)
     draw(drawing)
