@@ -210,7 +210,7 @@ def write_atomic_group(folder: Path, contents: Mapping[str, bytes], mode: int = 
     """Make `folder`, with its parents if need be, hold the files of `contents` by name, durably; what was there under
     these names is replaced. Raises `StorageError`.
     """
-    with storing(folder):
+    with storing(folder / next(iter(contents)) if len(contents) == 1 else folder):
         try:
             _linked(folder, contents, mode)
         except OSError as error:

@@ -77,7 +77,10 @@ def test_a_file_system_without_nameless_files_will_do(tmp_path: Path, monkeypatc
 
 
 def test_what_cannot_be_written_is_said_by_its_folder(tmp_path: Path) -> None:
-    """A file stands where the folder should."""
-    (tmp_path / "report").write_bytes(b"")
-    with pytest.raises(StorageError, match="report"):
-        write_atomic_group(tmp_path / "report", CONTENTS)
+    """A file stands where the folder should; one alone, such as a film, is said by its own name."""
+    folder = tmp_path / "report"
+    folder.write_bytes(b"")
+    with pytest.raises(StorageError, match=f"cannot write {folder}:"):
+        write_atomic_group(folder, CONTENTS)
+    with pytest.raises(StorageError, match=f"cannot write {folder}/film.gif:"):
+        write_atomic_group(folder, {"film.gif": b""})
