@@ -126,6 +126,7 @@ def _show(
     seen = LastSeen.of(session.root, session.environ, ours=session.is_ours and not session.received)
     # Who looks by `serve` is not who left it: "while you were away" and the look of the screen stay the owner's.
     is_guest = SERVED in session.environ
+    chosen = {name: value for name, value in habits.read().items() if not (is_guest and name == "form")}
     return run(
         session.root,
         lambda: _choices(session),
@@ -136,7 +137,7 @@ def _show(
         greeting=greeting,
         from_files=session.received or (session.readonly and not (session.is_ours and session.is_supervised)),
         save_preset=lambda saving, replace: save_preset(session, saving, replace=replace),
-        habits=habits.read(),
+        habits=chosen,
         keep=(lambda _changes: None) if is_guest else habits.write,
         elsewhere=lambda: _elsewhere(session),
         view_state=view_state,

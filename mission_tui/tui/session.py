@@ -263,4 +263,5 @@ def chosen(app: MissionApp) -> Preferences:
         bell=not app_context.alarm.muted,
         watch_pixels=app_context.watch_pixels,
         shares=app_context.shares.as_table(),
+        form=dict(app_context.kept_form or {}),
     )

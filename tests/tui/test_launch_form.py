@@ -19,7 +19,9 @@ from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, Quote
 from mission_tui.tui.screens.launch_form import LaunchForm, SmokeScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
+from mission_tui.tui.session import chosen
 from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
+from mission_tui.tui.state.preferences import preferences_in
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.form_fields import Changes, Presets
 from tests.tui.fake_client import a_spec
@@ -438,6 +440,26 @@ async def test_a_filled_form_that_is_left_is_there_again() -> None:
         assert (preset and preset.value, name) == ("fast", "night")
         await stage.press("ctrl+n", "escape", "n")
         await stage.shows("rollout 32 x 256 = 8,192")
+        assert "as you left it" not in stage.text()
+
+
+@pytest.mark.slow
+async def test_a_form_is_there_again_after_the_line_dropped() -> None:
+    """What is typed is kept as it stands, without a key for it, until it is launched; in another folder it is not."""
+    async with staged() as stage:
+        await opened(stage)
+        await stage.press("down", "tab", *"ppo.n_steps=512")
+        await stage.until(lambda: chosen(stage.app).form == {"preset": "fast", "changes": "ppo.n_steps=512"})
+    kept = preferences_in({"form": {"preset": "fast", "changes": "ppo.n_steps=512", "of": "another version"}})
+    async with staged(preferences=kept) as stage:
+        await stage.press("n")
+        await stage.shows("New run, as you left it")
+        await stage.shows("rollout 32 x 512 = 16,384")
+        await stage.press("ctrl+s")
+        await stage.until(lambda: chosen(stage.app).form == {})
+    gone = preferences_in({"form": {"preset": "of-another-folder", "changes": "ppo.n_steps=512"}})
+    async with staged(preferences=gone) as stage:
+        await opened(stage)
         assert "as you left it" not in stage.text()
 
 

@@ -45,6 +45,8 @@ def test_nothing_is_kept_of_what_is_as_it_comes() -> None:
         {"shares": {"detail": "half"}},
         {"shares": {"detail": 40}},
         {"shares": [0.5]},
+        {"form": {"preset": 3}},
+        {"form": {"changes": "x" * 99_999}},
         {"nobody": "knows", "bell": "off"},
     ],
 )

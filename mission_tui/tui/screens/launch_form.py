@@ -32,7 +32,7 @@ from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.questions import ConfirmScreen, Picker, ask_line
 from mission_tui.tui.screens.sheet import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
-from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch
+from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch, draft_of, kept_words
 from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, MachinePrices, machines_of
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.choices import Choice, Choices
@@ -258,9 +258,12 @@ class LaunchForm(Sheet[DraftedLaunch]):
 
     def __init__(self, app_context: AppContext, chosen: str | None = None) -> None:
         kept = app_context.kept_form if chosen is None else None
+        if kept and app_context.presets and kept.get("preset") not in {it.name for it in _usable(app_context)}:
+            kept = None  # it was left in another folder, whose presets are others
         self._keys = _HINT_KEPT if kept else _HINT
         super().__init__("New run, as you left it" if kept else "New run", self._keys)
-        self._chosen, self._begun = kept or (chosen, Draft())
+        self._chosen = kept.get("preset") if kept else chosen
+        self._begun = draft_of(kept) if kept else Draft()
         self._app_context = app_context
         self._presets = _usable(app_context)
         self._preview = LaunchPreview(app_context, self._preview_changed)
@@ -322,7 +325,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
         """The form may be open before they have been read."""
         await self._app_context.read_presets()
         if still_open(self):
-            self._list_presets(None)
+            self._list_presets(self._chosen)
 
     def _list_presets(self, chosen: str | None) -> None:
         self._presets = _usable(self._app_context)
@@ -374,6 +377,8 @@ class LaunchForm(Sheet[DraftedLaunch]):
     @on(Selector.Turned)
     @on(Presets.Chosen)
     def _check(self) -> None:
+        if self._preset is not None:
+            self._keep()  # as it is typed: a line that drops takes the screen with it
         self._offer()
         self._preview.update(self._preset, self._draft())
 
@@ -442,7 +447,7 @@ class LaunchForm(Sheet[DraftedLaunch]):
 
     def _keep(self) -> bool:
         draft, preset = self._draft(), self._preset
-        self._app_context.kept_form = None if draft == Draft() or preset is None else (preset.name, draft)
+        self._app_context.kept_form = None if draft == Draft() or preset is None else kept_words(draft, preset.name)
         return self._app_context.kept_form is not None
 
     def action_empty(self) -> None:

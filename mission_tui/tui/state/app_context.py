@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec import Struct
 from textual.app import App
@@ -42,9 +42,6 @@ from mission_tui.tui.state.preferences import ChartSettings, Preferences, Shares
 from mission_tui.tui.state.presets import LoadPresets, PresetChoice, Resolve, SavePreset, save_nothing
 from mission_tui.tui.state.timeline import Zoom
 from mission_tui.tui.terminal.pixels import Placed
-
-if TYPE_CHECKING:
-    from mission_tui.tui.state.launch_draft import Draft
 
 Answer = TypeVar("Answer")
 
@@ -147,7 +144,7 @@ class AppContext:
     """One per screen session. `clock` is monotonic seconds, `snapshot` the newest that came; `undo_stack` `u` takes
     back, `messages` what was told of late, oldest first, `zoom` how far back the strip goes, `chart` how charts of
     runs are drawn, `shares` how screens are split, `machine_sort` and `log_folds` what the next machine screen and
-    log take up, `kept_form` (a preset and its fields) what the next launch form does, `launches_at` the machine of
+    log take up, `kept_form` (its preset and fields) what the next launch form does, `launches_at` the machine of
     the last launch where there are several; `preferences` is what was found when it began. `first_answer` is set by
     the first snapshot, or when it is known that none comes.
 
@@ -199,7 +196,7 @@ class AppContext:
         self.messages: deque[Message] = deque(maxlen=KEPT)
         self._told: list[Notification] = []
         self._announced: list[Notification] = []
-        self.kept_form: tuple[str, Draft] | None = None
+        self.kept_form: Mapping[str, str] | None = preferences.form or None
         self.replay_seek = ReplaySeek(self)
         self.line_load, self.picture_colours = app.line_load, app.picture_colours
         self.picture_cell, self.show_picture = app.picture_cell, app.show_picture

@@ -8,8 +8,8 @@ import asyncio
 import re
 import secrets
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import NamedTuple
 
 from msgspec import structs
@@ -72,6 +72,17 @@ class Draft:
     def runs_of_each(self) -> int:
         """Raises `UsageError` for what is no number of runs."""
         return _number(self.copies, "runs of each", 1, RUNS_AT_ONCE)
+
+
+def kept_words(draft: Draft, preset: str) -> dict[str, str]:
+    """What was typed, by field, with its preset: a plain table that a file can hold."""
+    typed, empty = asdict(draft), asdict(Draft())
+    return {"preset": preset} | {name: value for name, value in typed.items() if value != empty[name]}
+
+
+def draft_of(kept: Mapping[str, str]) -> Draft:
+    """The fields again; what is none of them any more is passed over."""
+    return Draft(**{field.name: kept[field.name] for field in fields(Draft) if field.name in kept})
 
 
 def assignments(text: str) -> tuple[str, ...]:

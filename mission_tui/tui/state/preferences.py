@@ -21,6 +21,7 @@ Changes = Mapping[str, object]
 Keep = Callable[[Changes], None]
 
 Word = Annotated[str, Meta(max_length=200)]
+FormText = Annotated[str, Meta(max_length=20_000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 _STEP = 0.05
 """Of the whole; a row of a small terminal."""
@@ -42,7 +43,8 @@ class Preferences(msgspec.Struct, frozen=True):
 
     `panes` None lets the width decide; `strip_s` is how far back the strip goes (seconds); `chart_smoothing` the weight
     of what was before, per update; `shares` are by the name of a split. `watch_pixels` is whether a policy at play is
-    shown in pixels where the terminal and its line allow that.
+    shown in pixels where the terminal and its line allow that. `form` is a launch form that was not started: its preset
+    and what was typed, by field.
     """
 
     panes: bool | None = None
@@ -58,6 +60,7 @@ class Preferences(msgspec.Struct, frozen=True):
     bell: bool = True
     watch_pixels: Pixels = "auto"
     shares: dict[str, Share] = {}
+    form: Annotated[dict[Word, FormText], Meta(max_length=20)] = {}
 
 
 def _table(preferences: Preferences) -> dict[str, object]:
