@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from msgspec import structs
 import mission_tui.read as mt
 from mission_tui.cli.verbs.run_output import write_parquet
 from mission_tui.errors import DamagedError, UsageError
+from mission_tui.fleet.compare import trace_of
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
-from mission_tui.records.jsonl import AppendLog
-from mission_tui.records.runs.comparison_sides import compare_runs
+from mission_tui.records.jsonl import AppendLog, encode_line, read_all
+from mission_tui.records.runs.comparison_sides import compare_runs, read_sides
+from mission_tui.records.runs.layout import RunDir
 
 
 def row(seq: int, attempt: int, update: int) -> UpdateDone:
@@ -43,6 +46,33 @@ def test_a_group_is_read_with_its_settings_and_updates() -> None:
     last = sweep[0].updates()[-1]
     assert (last["update"], last["timesteps"], last["rollout/ep_rew_mean"]) == (20, 5120, 28.27)
     assert {run.group for run in mt.runs(RECORDED)} == {"sweep", None}
+
+
+def test_a_comparison_takes_little_memory_for_a_long_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compared is what all rows say, also those that a resume took back, of which few are held at once."""
+    monkeypatch.setattr(tail, "SLICE_BYTES", 1 << 14)
+    tags = ("rollout/ep_rew_mean", "train/approx_kl")
+    shutil.copytree(next(RECORDED.glob("*-wild-*")), tmp_path / "20260101-000000-long-abcd")
+    run = RunDir(tmp_path / "20260101-000000-long-abcd")
+    records = read_all(run.metrics, MetricRecord)[0]
+    last = next(it for it in reversed(records) if isinstance(it, UpdateDone))
+    wide = dict(last.metrics) | {f"train/metric_{number}": number * 1.5 for number in range(40)}
+    more: list[MetricRecord] = [
+        structs.replace(last, seq=9000 + at, update=last.update + at, timesteps=last.timesteps + at, metrics=wide)
+        for at in range(1, 500)
+    ]
+    again = TrainingStarted(20_000, 2, 0.0, from_update=last.update + 300, from_timesteps=last.timesteps + 300)
+    after = structs.replace(last, seq=20_001, attempt=2, update=last.update + 301, timesteps=last.timesteps + 301)
+    records = [*(it for it in records if it.seq <= last.seq), *more, again, after]
+    run.metrics.write_bytes(b"".join(map(encode_line, records)))
+    tracemalloc.start()
+    try:
+        sides = read_sides([run.path], print, tags)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [sides[tag][0].trace for tag in tags] == [trace_of(records, tag) for tag in tags]
+    assert peak < 2 * run.metrics.stat().st_size
 
 
 def test_columns_are_equally_long_and_say_what_differs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, in_cohorts, trace_of
 from mission_tui.fleet.events.findings import Severity, stories
 from mission_tui.fleet.events.journal import FleetEvent
-from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.views.run import view_of
 from mission_tui.records.given_files import read_toml
-from mission_tui.records.jsonl import read_all
+from mission_tui.records.jsonl import Tail, read_all
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.code_files import read_provenance, rules_identity, rules_of
 from mission_tui.records.runs.layout import RunDir
@@ -71,15 +71,15 @@ def read_sides(folders: Sequence[Path], say: Say, metrics: Sequence[str], *, lea
 def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
     """What there is to compare of one run. Raises `MissionError` when its spec cannot be read."""
     events, events_damage = read_all(run.events, FleetEvent)
-    records, records_damage = read_all(run.metrics, MetricRecord)
-    for sentence in (*events_damage, *records_damage):
-        say(f"{run.id}: {sentence}")
+    tail, records = Tail(run.metrics, MetricRecord), list[MetricRecord]()
     attempt = max(run.attempts(), default=1)
     spec = read_attempt_spec(run, attempt)
     history = RunHistory(run.id, str(run.path), spec)
     for event in events:
         history.apply(event)
-    history.load(records)
+    history.load(_kept_lean(tail.each(), metrics, records))
+    for sentence in (*events_damage, *tail.damage):
+        say(f"{run.id}: {sentence}")
     try:
         history.spec = with_words(spec, [asked.assignments for asked in history.journal.sets])
     except MissionError as error:
@@ -100,6 +100,25 @@ def _read_sides(run: RunDir, say: Say, metrics: Sequence[str]) -> list[Side]:
         rules=rules_identity(rules_of(run, attempt))[:_RULES_CHARS],
     )
     return [first, *(replace(first, trace=trace_of(records, metric)) for metric in metrics[1:])]
+
+
+def _kept_lean(
+    records: Iterable[MetricRecord], wanted: Collection[str], kept: list[MetricRecord]
+) -> Iterator[MetricRecord]:
+    """Each of `records`, and into `kept` what traces of `wanted` are made of: all that a run of days logged would take
+    a gigabyte. Any other metric is kept where it comes first in its attempt, since which there are is compared too.
+    """
+    seen: set[str] = set()
+    for record in records:
+        if isinstance(record, UpdateDone):
+            metrics = {tag: it for tag, it in record.metrics.items() if tag in wanted or tag not in seen}
+            seen |= metrics.keys()
+            kept.append(replace(record, metrics=metrics, episodes=Episodes(n=record.episodes.n)))
+        else:
+            if isinstance(record, TrainingStarted):
+                seen = set()
+            kept.append(record)
+        yield record
 
 
 def _peak_rss_bytes(run: RunDir) -> int | None:
