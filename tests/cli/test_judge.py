@@ -387,6 +387,17 @@ def test_an_event_file_that_breaks_off_says_what_was_not_read(
 
 
 @needs_tensorboard
+def test_two_trainings_of_cleanrl_in_one_folder(tmp_path: Path) -> None:
+    """As where it was started again with the same name: each has its own clip range, and its own mean return."""
+    for clip, score in ((0.1, 500.0), (0.3, 20.0)):
+        points = [("charts/episodic_return", score, 50), ("losses/approx_kl", 0.02, 100)]
+        write_events(tmp_path / "tb", points, f"|param|value|\n|-|-|\n|clip_coef|{clip}|")
+    rows = event_files.read_events(tmp_path / "tb", event_files.event_files(tmp_path / "tb")).updates_done
+    said = [(row.metrics["train/clip_range"], row.metrics["rollout/ep_rew_mean"]) for row in rows]
+    assert said == [(0.1, 500.0), (0.3, 20.0)]
+
+
+@needs_tensorboard
 def test_event_files_of_cleanrl(tmp_path: Path) -> None:
     """Its losses are mapped, episodes become the mean over the last 100, its hyperparameters become the settings."""
     points = []

@@ -43,11 +43,14 @@ _FRAME_BYTES = 16
 
 
 class Step(Struct):
-    """Everything that was written at one step; a tag that was written twice has two values."""
+    """Everything that was written at one step; a tag that was written twice has two values. `clip_range` is what
+    CleanRL's arguments in its file say.
+    """
 
     step: int
     t: float
     values: dict[str, list[float]] = field(default_factory=dict)
+    clip_range: float | None = None
 
 
 def event_files(path: Path) -> list[Path]:
@@ -74,11 +77,16 @@ def event_rows(
     """The rows that `files` hold; what CleanRL says of its arguments is put into `words`. Raises `LogError` as
     `read_events` does.
     """
-    steps = [step for file in files for step in _steps(file, words, damage)]
+    steps: list[Step] = []
+    for file in files:
+        of_file = list(_steps(file, words, damage))
+        for step in of_file:
+            # Who follows the log takes only its rows: without it a KL would be measured against the default range.
+            step.clip_range = _number(words, "clip_coef")
+        steps += of_file
     tags = {tag for step in steps for tag in step.values}
     if not tags.isdisjoint(CLEANRL):
-        # Who follows the log takes only its rows: without the range a KL would be measured against the default one.
-        return _cleanrl_rows(steps, _number(words, "clip_coef"))
+        return _cleanrl_rows(steps)
     if RETURN in tags:
         if to_import:
             raise LogError(f"{path}: is a log of CleanRL, and not of its PPO: it can be judged, and not imported")
@@ -171,13 +179,20 @@ def _row(step: Step) -> TableRow:
     return TableRow(cells | {STEPS: float(step.step)}, step.t)
 
 
-def _cleanrl_rows(steps: Iterable[Step], clip_range: float | None = None) -> Iterator[TableRow]:
+def _cleanrl_rows(steps: Iterable[Step]) -> Iterator[TableRow]:
     """One row per update: the steps with losses, with the episodes that ended since the one before."""
     recent: deque[float] = deque(maxlen=EPISODES)
     lasted: deque[float] = deque(maxlen=EPISODES)
     returns: list[float] = []
     lengths: list[float] = []
+    last = -1
     for step in steps:
+        if step.step < last:
+            # Another training in the same folder, whose episodes are none of the one before.
+            recent.clear()
+            lasted.clear()
+            returns, lengths = [], []
+        last = step.step
         returns += step.values.get(RETURN, ())
         lengths += step.values.get(LENGTH, ())
         cells = {ours: step.values[tag][-1] for tag, ours in CLEANRL.items() if tag in step.values}
@@ -185,8 +200,8 @@ def _cleanrl_rows(steps: Iterable[Step], clip_range: float | None = None) -> Ite
             continue
         if ENTROPY in step.values:
             cells["train/entropy_loss"] = -step.values[ENTROPY][-1]
-        if clip_range is not None:
-            cells["train/clip_range"] = clip_range
+        if step.clip_range is not None:
+            cells["train/clip_range"] = step.clip_range
         recent.extend(returns)
         lasted.extend(lengths)
         if recent:
