@@ -36,7 +36,7 @@ from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.telemetry_handler import Mailboxes
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.machine_findings import CommandThreads, IdleGpus
-from mission_tui.supervisor.watching.metrics_feed import LATE_S, follow, judge_silence, read_news
+from mission_tui.supervisor.watching.metrics_feed import follow, judge_silence, read_news, silent_until
 from mission_tui.supervisor.watching.tracking import Trackers
 from mission_tui.supervisor.watching.usage import OtherPrograms, OtherRoots, RunSizes, UsageMeter
 
@@ -219,7 +219,7 @@ class Clock:
         watch_stops(self._core, run)
         watch_start(self._core, run, time.time(), self._limits.start_s)
         if run.link is not None or self._beats > LINK_TICKS:
-            judge_silence(self._core, run, time.time() - run.clock_lag_s - LATE_S)
+            judge_silence(self._core, run, silent_until(run))
         if not run.job_status.trains or self._beats % PIDS_TICKS == 0:
             show_pids(self._core, run)
 

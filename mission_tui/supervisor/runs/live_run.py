@@ -38,6 +38,10 @@ class OrderLink(Protocol):
         """Give `order`: a request, not a promise."""
 
 
+_LATE_READS = 3
+"""What a writer flushes at once may be found in two looks."""
+
+
 class AskedCheckpoint(Struct, frozen=True, eq=False):
     """An order for a checkpoint: the `seq` and time of its event, and what comes of it."""
 
@@ -94,6 +98,7 @@ class LiveRun(Struct, eq=False):
     judge: HealthJudge | None = None
     news_at: float = 0.0
     """When (monotonic) new lines were last found in its file."""
+    _late: deque[float] = field(default_factory=lambda: deque(maxlen=_LATE_READS))
     breaks_reported: int = 0
     """How many breaks were reported to the judge."""
     unjudged: deque[MetricRecord] = field(default_factory=deque)
@@ -282,9 +287,17 @@ class LiveRun(Struct, eq=False):
         if self.judge is not None:
             self.unjudged.append(record)
 
-    def read_at(self, now: float) -> None:
-        """New lines were found in its file at monotonic `now`."""
+    def read_at(self, now: float, late_s: float = 0.0) -> None:
+        """New lines were found in its file at monotonic `now`, the first of them written `late_s` after its moment."""
         self.news_at = now
+        self._late.append(late_s)
+
+    @property
+    def late_s(self) -> float:
+        """How late rows came lately. Of a followed log they are as late as its writer flushes: TensorBoard's may keep
+        two minutes of them.
+        """
+        return max(self._late, default=0.0) if self.spec is not None and self.spec.run.follow is not None else 0.0
 
     def report_breaks(self, breaks: Sequence[tuple[float, Break]], changes: tuple[Change, ...]) -> None:
         """Tell its judge of those `breaks` that are new: all of the attempt are given each time, and with what

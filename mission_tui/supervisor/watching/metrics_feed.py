@@ -18,7 +18,7 @@ from functools import partial
 from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import FindingChanged, GoalReached
-from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord
+from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord, UpdateDone
 from mission_tui.fleet.health import is_news
 from mission_tui.ipc.telemetry_server import rest_s
 from mission_tui.plain_files import open_to_append
@@ -81,7 +81,8 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
     """Take in the lines completed since the last look; the last look judges all of them at once."""
     records = _read(core, run)
     if records:
-        run.read_at(time.monotonic())
+        first_t = next((it.t for it in records if isinstance(it, UpdateDone)), time.time())
+        run.read_at(time.monotonic(), time.time() - run.clock_lag_s - first_t)
     for record in records:
         if core.apply(run.id, record):
             run.take_record(record)
@@ -109,6 +110,11 @@ def judge_some(core: Core, run: LiveRun) -> bool:
     """Judge some of what was read and not judged yet; returns whether there is more."""
     _judge(core, run, SLICE_S)
     return bool(run.unjudged)
+
+
+def silent_until(run: LiveRun) -> float:
+    """Unix time, on the clock of the run's rows, up to which it is known whether there is a row."""
+    return time.time() - run.clock_lag_s - max(LATE_S, run.late_s)
 
 
 def judge_silence(core: Core, run: LiveRun, now: float) -> None:

@@ -52,6 +52,7 @@ from mission_tui.supervisor.watching.metrics_feed import (
     on_rows_written,
     read_everything,
     read_news,
+    silent_until,
 )
 from tests.fleet.recorded import SPEC, STEPS
 from tests.supervisor.conftest import Lab
@@ -200,6 +201,23 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
         trained(live, 12, 1, t + 201.0)
         read_news(field.core, live)
         assert [(it.id, it.state) for it in field.findings(live)] == [("hang-1-10", "open"), ("hang-1-10", "cleared")]
+
+    on(tmp_path / "runs", scene)
+
+
+def test_a_log_whose_writer_keeps_its_rows_is_not_silent(tmp_path: Path) -> None:
+    """TensorBoard's writer may flush every two minutes: what a followed run says is as late as it was before. Rows of a
+    trainer of ours are there at once.
+    """
+
+    async def scene(field: Field) -> None:
+        command = structs.replace(SPEC.run, command=("python", "ppo.py"), follow="/logs/*")
+        for name, spec, late_s in (("tb", structs.replace(SPEC, run=command), 119.0), ("ours", SPEC, 2.0)):
+            live, t = field.run(name, spec), time.time()
+            started(live, t - 120.0)
+            trained(live, 1, 118, t - 119.0)
+            read_news(field.core, live)
+            assert silent_until(live) == pytest.approx(t - late_s, abs=15.0)
 
     on(tmp_path / "runs", scene)
 
