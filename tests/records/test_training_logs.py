@@ -320,6 +320,11 @@ def test_a_compressed_trace_begins_with_its_spec(tmp_path: Path) -> None:
         ("metrics.jsonl", b'{"kind":"update"}\n', "has no update yet"),
         ("run.jsonl.gz", b"\x1f\x8b\x08\x00", "is not a recorded trace"),
         (
+            "run.tgz",
+            gzip.compress(b'{"kind":"start","seq":1,"attempt":1,"t":1.0}\n', mtime=0),
+            "is compressed, and no recorded trace; unpack it first, such as with tar xf",
+        ),
+        (
             "progress.csv.gz",
             gzip.compress(HEAD.encode(), mtime=0),
             "is compressed, and no recorded trace; decompress it first",

@@ -40,6 +40,7 @@ KNOWN_FORMATS = (
     "tables or JSON lines with a column of steps (such as timestep) and one of returns (such as mean_reward)"
 )
 _NO_LOG = f"is not a training log; known are {KNOWN_FORMATS}"
+_UNPACK = {"unpack it": "tar xf", "decompress it": "gunzip -k"}
 _CHART_OF_TENSORBOARD = "Wall time,Step,Value"
 TABLES = ("progress.csv", "progress.json")
 OTHERS_TABLE = "progress.txt"
@@ -145,13 +146,15 @@ def read_trace(path: Path) -> TrainingLog:
                 own[head["attempt"]] = from_tables(head["spec"], str(path))
             elif line.startswith(_RECORDS):
                 records.append(_RECORD.decode(line))
-        specs = {record.attempt: own.get(record.attempt, own[1]) for record in records}
+        specs = {record.attempt: own.get(record.attempt, own[1]) for record in records} if own else {}
     except LogError:
         raise
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError, KeyError, TypeError, MissionError) as error:
         raise LogError(f"{path}: is not a recorded trace: {error!r:.200}") from None
-    if not (own or records):
-        raise LogError(f"{path}: is compressed, and no recorded trace; decompress it first, such as with gunzip -k")
+    if not own:
+        # An archive of a run directory has records too.
+        how = "unpack it" if ".tar" in path.name or path.name.endswith(".tgz") else "decompress it"
+        raise LogError(f"{path}: is compressed, and no recorded trace; {how} first, such as with {_UNPACK[how]}")
     return TrainingLog(path, tuple(records), Settings(), specs)
 
 
