@@ -306,6 +306,8 @@ def _left(run: RunHistory, pace: StepTime | None) -> Left:
     spec, metrics = run.spec, run.metrics
     if spec is None or run.state != "running" or metrics.row is None:
         return None, None, None
+    if spec.run.command is not None and metrics.attempt != run.journal.attempt:
+        return None, None, None  # where a command begins again is known once it says something
     if spec.run.duration_s is not None and not run.journal.until_timesteps:
         left = round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
         return left, left, left
