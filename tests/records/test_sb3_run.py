@@ -379,6 +379,7 @@ def test_cleanrls_table_of_arguments_says_its_settings(tmp_path: Path) -> None:
         "vf_coef": 0.5,
         "target_kl": None,
         "gamma": "nan",
+        "total_timesteps": 0,
         "seed": 7,
     }
     table = "\n".join(f"|{name}|{value}|" for name, value in words.items())

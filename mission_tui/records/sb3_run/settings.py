@@ -202,6 +202,8 @@ _OF_CLEANRL = {
     "vf_coef": "ppo.vf_coef", "max_grad_norm": "ppo.max_grad_norm", "target_kl": "ppo.target_kl", "seed": "run.seed",
     "total_timesteps": "run.total_timesteps",
 }  # fmt: skip
+_COUNTS = {"n_envs": 1, "n_steps": 1, "batch_size": 1, "n_epochs": 1, "total_timesteps": 1, "seed": 0}
+"""The least that each may be."""
 _HALF_OF_SQUARES = 0.5
 """CleanRL's loss of the values, where SB3's is the mean of the squares: its coefficient is of half of them."""
 
@@ -216,6 +218,8 @@ def _of_cleanrl(events: Sequence[Path]) -> Tables:
     for theirs, ours in _OF_CLEANRL.items():
         table, _, name = ours.partition(".")
         value = _plain(words.get(theirs, ""))
+        if name in _COUNTS and (type(value) is not int or value < _COUNTS[name]):
+            continue
         if value is not None:
             tables.setdefault(table, {})[name] = value * _HALF_OF_SQUARES if name == "vf_coef" else value
     if env_id := words.get("env_id", words.get("gym_id")):
