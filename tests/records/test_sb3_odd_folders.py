@@ -127,6 +127,17 @@ def test_logs_of_other_algorithms_are_runs_of_those(tag: str, algo: str, tmp_pat
     assert any("SB3's defaults stand for them" in note for note in said.notes)
 
 
+@pytest.mark.parametrize("n_envs", ["0", "-4", "many", "1.5"])
+def test_no_number_of_environments_is_left_to_be_refused_as_a_setting(n_envs: str, tmp_path: Path) -> None:
+    """The rollout was divided by it: none at all was a traceback."""
+    (tmp_path / "progress.csv").write_text(PROGRESS)
+    (tmp_path / "config.yml").write_text(f"n_envs: {n_envs}\n")
+    folder = find_folder(tmp_path)
+    said = find_settings(folder, updates_in_table(folder)[0], zips=False, env=False)
+    assert str(said.tables["env"]["n_envs"]) == n_envs
+    assert "n_steps" not in said.tables["ppo"]
+
+
 def data_of(cls: str, **more: Any) -> dict[str, Any]:
     """The JSON in a zip whose policy is a `cls`."""
     made_by = {"__init__": f"<function {cls}.__init__ at 0x7f>"}

@@ -134,7 +134,8 @@ def _complete(
     rollout = settings_in(updates).rollout
     if "n_envs" not in env:
         env["n_envs"] = max(1, len(folder.monitors))
-    if "n_steps" not in ppo and rollout is not None:
+    is_count = type(env["n_envs"]) is int and env["n_envs"] > 0  # anything else is refused as every preset's is
+    if "n_steps" not in ppo and rollout is not None and is_count:
         if rollout % env["n_envs"] or not folder.monitors:
             env["n_envs"] = 1
             notes.append(
