@@ -20,6 +20,7 @@ from mission_tui.cli.verbs.run_output import write_parquet
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.compare import trace_of
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.records import jsonl
 from mission_tui.records.jsonl import AppendLog, encode_line, read_all
 from mission_tui.records.runs.comparison_sides import compare_runs, read_sides
 from mission_tui.records.runs.layout import RunDir
@@ -50,7 +51,7 @@ def test_a_group_is_read_with_its_settings_and_updates() -> None:
 
 def test_a_comparison_takes_little_memory_for_a_long_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared is what all rows say, also those that a resume took back, of which few are held at once."""
-    monkeypatch.setattr(tail, "SLICE_BYTES", 1 << 14)
+    monkeypatch.setattr(jsonl, "SLICE_BYTES", 1 << 14)
     tags = ("rollout/ep_rew_mean", "train/approx_kl")
     shutil.copytree(next(RECORDED.glob("*-wild-*")), tmp_path / "20260101-000000-long-abcd")
     run = RunDir(tmp_path / "20260101-000000-long-abcd")
