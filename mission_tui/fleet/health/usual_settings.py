@@ -18,7 +18,7 @@ import statistics
 
 from msgspec.structs import replace
 
-from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import COMPARE_FIRST, learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import far_too_high
@@ -97,9 +97,14 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     if found is None:
         return words
     cause, advice, assignments = found
-    if words.advice_set == assignments:
+    settled = words.advice_set == assignments or COMPARE_FIRST in words.advice
+    if settled and words.advice_set and _key(words.advice_set) == _key(assignments):
         return words  # the rule has advised it itself, and knows more of how the run does
     return replace(words, cause=cause, advice=advice, advice_set=assignments)
+
+
+def _key(assignments: tuple[str, ...]) -> str:
+    return assignments[0].partition("=")[0]
 
 
 def evidence_key(rule: str, advice: str, assignment: str) -> tuple[str, str]:

@@ -57,7 +57,9 @@ def test_a_value_loss_without_weight_is_known_from_the_settings() -> None:
 
 
 def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_first() -> None:
-    """A run that learns all the same may do worse with them, and a setting that comes first says so, too."""
+    """A run that learns all the same may do worse with them, and a setting that comes first says so, too. It is to look
+    a little ahead where it did not look at all.
+    """
     settings = Settings(ours=True, vf_coef=0.0, gamma=0.99, total_timesteps=200 * 1024, rollout=1024)
     returns = [*(4.0 * n for n in range(1, 21)), *(50.0 + n % 2 for n in range(40))]
     risen = [
@@ -72,6 +74,11 @@ def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_firs
     assert words.advice_set == ("ppo.vf_coef=0.5",)
     assert usual_first("explained-variance", words, settings, LossParts(settings), risen[-1]) == words
     assert "compare" not in said(flat(), settings).words[0].advice
+    near = replace(settings, vf_coef=0.5, gamma=0.0)
+    words = said(risen, near).words[0]
+    assert words.advice_set == ("ppo.gamma=0.95",)
+    assert usual_first("explained-variance", words, near, LossParts(near), risen[-1]) == words
+    assert usual_first("drawdown", words, replace(near, learning_rate=0.3), LossParts(near), risen[-1]) != words
 
 
 def test_a_value_loss_without_weight_is_seen_in_the_losses_of_a_log() -> None:

@@ -60,6 +60,8 @@ TINY_SHARE, SMALL_ERROR = 0.1, 0.05
 normalised ones miss by about 1 where they explain nothing.
 """
 VALUE_COEF = 1.0
+CAUTIOUS_GAMMA = 0.95
+"""For a task of which much is learned without looking ahead: 0.99 lost a seventh of the rare large rewards of one."""
 HARDLY_VARIES = 1e-5
 """Of the widest variance of targets so far, below which an update met no reward where hardly any was met before."""
 
@@ -304,7 +306,8 @@ class ExplainedVariance(Rule):
         settings = self.context.settings
         if self._useless.on:
             untaught = self.context.losses.values_are_untaught
-            better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={USUAL_GAMMA:g}"
+            gamma = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
+            better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={gamma:g}"
             advice = "give the value loss a weight" if untaught else "let values look further ahead"
             # Of such trainings some learned as well as with values, and three did worse once they had them.
             return f"{advice}; {compared_first(settings)}" if self._success.gained else advice, (better,)
