@@ -46,6 +46,8 @@ MOST_PAIRS = 16
 LEAST_UPDATES, MOST_UPDATES = 20, 100
 ENOUGH_EPISODES = 100
 """In the second half of a branch, where that takes no more than `MOST_UPDATES`, and no longer than `LONGEST_S`."""
+FEWEST_EPISODES = 2
+"""In that half, however many updates it takes: where none ends nothing can be told."""
 
 LARGEST_BUDGET = 100_000
 LONGEST_S = 600.0
@@ -64,7 +66,9 @@ _STRIDE = 7_368_787
 
 
 class TypicalUpdate(Struct, frozen=True):
-    """What updates of the run were like: seconds and ended episodes of one; None where that is not known."""
+    """What updates of the run were like: seconds and ended episodes of one; None where that is not known, and no
+    episodes where none has ended for long.
+    """
 
     update_s: float | None = None
     episodes: float | None = None
@@ -84,6 +88,7 @@ def updates_of(budget: str | None, pace: TypicalUpdate, trained: int = 0) -> tup
     amount, unit = float(found[1]), found[2]
     if unit == "u":
         updates, said = int(amount), f"each branch trains {int(amount)} updates{_took(int(amount), pace)}"
+        said += _too_few(updates, pace)
     elif pace.update_s is None:
         raise UsageError("how long an update takes is not known of this run, so give --budget in updates, such as 20u")
     else:
@@ -98,11 +103,26 @@ def updates_of(budget: str | None, pace: TypicalUpdate, trained: int = 0) -> tup
 
 def _usual(pace: TypicalUpdate, trained: int) -> tuple[int, str]:
     telling = 0
-    if pace.episodes is not None and pace.episodes > 0.0:
-        telling = min(MOST_UPDATES, math.ceil(2.0 * ENOUGH_EPISODES / pace.episodes))
+    if pace.episodes is not None:
+        telling = min(MOST_UPDATES, _until_ended(ENOUGH_EPISODES, pace.episodes))
+        if pace.episodes > 0.0:
+            # Of episodes that are longer than that, a few at least.
+            telling = max(telling, _until_ended(FEWEST_EPISODES, pace.episodes))
     most = int(LONGEST_S / pace.update_s) if pace.update_s else LARGEST_BUDGET
     updates = max(LEAST_UPDATES, min(max(telling, trained), most, LARGEST_BUDGET))
     return updates, f"each branch trains {updates} updates{_took(updates, pace)}; --budget says otherwise"
+
+
+def _until_ended(episodes: float, of_one_update: float) -> int:
+    """Updates in whose second half so many episodes end."""
+    return math.ceil(2.0 * episodes / of_one_update) if of_one_update > 0.0 else LARGEST_BUDGET
+
+
+def _too_few(updates: int, pace: TypicalUpdate) -> str:
+    """What to say of a budget in whose second half hardly an episode ends; "" where enough do."""
+    if not pace.episodes or updates * pace.episodes / 2.0 >= FEWEST_EPISODES:
+        return ""
+    return f"; too few for an episode to end: --budget {_until_ended(FEWEST_EPISODES, pace.episodes)}u is the least"
 
 
 def _took(updates: int, pace: TypicalUpdate) -> str:
@@ -276,6 +296,9 @@ _FARTHEST = 20.0
 """Beyond so many times the budget a forecast of what would tell is worth nothing."""
 
 
+_NUMBERED = re.compile(r"(?<=\bcontrol|\badvised) \d+")
+
+
 class BranchEnd(Struct, frozen=True):
     """A branch that is over: its run, what was read of it, and how it ended. `diverged`: its numbers were no numbers
     any more, which is what its settings came to; any other `why` says nothing about them.
@@ -297,8 +320,10 @@ def judge_trial(
     ]
     counted = [pair for pair in told if not pair.why]
     if len(counted) < LEAST_PAIRS:
-        reasons = dict.fromkeys(pair.why for pair in told if pair.why)
-        why = f"{len(counted)} of {len(told)} pairs count and {LEAST_PAIRS} are needed: {'; '.join(reasons)}"
+        # Of several that lack the same, the first stands for all.
+        first = {_NUMBERED.sub("", pair.why): pair.why for pair in reversed(told) if pair.why}
+        reasons = "; ".join(reversed(first.values()))
+        why = f"{len(counted)} of {len(told)} pairs count and {LEAST_PAIRS} are needed: {reasons}"
         return TrialVerdict(says="failed", pairs=tuple(told), why=why)
     controls = [float(pair.control or 0.0) for pair in counted]
     advised = [float(pair.advised or 0.0) for pair in counted]

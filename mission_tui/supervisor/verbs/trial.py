@@ -224,10 +224,13 @@ def _pace(run: RunDir) -> TypicalUpdate:
     from mission_tui.fleet.trials import TypicalUpdate
 
     records = read_newest(run.metrics, MetricRecord, _PACE_BYTES)
-    rows = [record for record in records if isinstance(record, UpdateDone)][-_PACE_ROWS:]
-    if not rows:
+    known = [record for record in records if isinstance(record, UpdateDone)]
+    if not known:
         return TypicalUpdate()
+    rows = known[-_PACE_ROWS:]
     seconds = sum(row.rollout_s + row.update_s for row in rows) / len(rows)
+    # An episode may last for more updates than those.
+    rows = rows if any(row.episodes.n for row in rows) else known
     return TypicalUpdate(seconds if seconds > 0.0 else None, sum(row.episodes.n for row in rows) / len(rows))
 
 

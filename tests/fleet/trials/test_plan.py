@@ -55,6 +55,8 @@ def row(seq: int, timesteps: int, *returns: float, update: int | None = None) ->
         (None, TypicalUpdate(episodes=50.0), 20),
         (None, TypicalUpdate(episodes=4.0), 50),
         (None, TypicalUpdate(episodes=0.1), 100),
+        (None, TypicalUpdate(episodes=0.01), 400),
+        (None, TypicalUpdate(episodes=0.0), 100),
         (None, TypicalUpdate(update_s=12.0, episodes=2.5), 50),
         (None, TypicalUpdate(update_s=120.0, episodes=2.5), 20),
     ],
@@ -74,6 +76,9 @@ def test_branches_that_begin_at_the_start_get_as_far_as_the_run() -> None:
     assert updates_of(None, TypicalUpdate(update_s=6.0), trained=391)[0] == 100
     assert updates_of(None, TypicalUpdate(update_s=600.0), trained=391)[0] == 20
     assert updates_of("30u", TypicalUpdate(update_s=0.1), trained=391)[0] == 30
+    few = updates_of("20u", TypicalUpdate(episodes=0.01))[1]
+    assert few.endswith("updates; too few for an episode to end: --budget 400u is the least")
+    assert "too few" not in updates_of("20u", TypicalUpdate(episodes=1.0))[1]
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,11 @@ def test_branches_that_ended_for_other_reasons_do_not_count() -> None:
 
 
 def test_a_branch_without_an_episode_says_nothing() -> None:
-    """There is no return to compare."""
+    """There is no return to compare; what all pairs lack is said once."""
     said = judge_trial(plan(), [(branch(None), branch(1.0))] * 3, RANGE)
     assert said.says == "failed"
-    assert "give a larger one" in said.why
+    lacking = "no episode of control 1 ended in the second half of its budget: give a larger one"
+    assert said.why == f"0 of 3 pairs count and 3 are needed: {lacking}"
 
 
 def test_words_follow_the_interval() -> None:

@@ -306,8 +306,8 @@ class ExplainedVariance(Rule):
         settings = self.context.settings
         if self._useless.on:
             untaught = self.context.losses.values_are_untaught
-            gamma = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
-            better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={gamma:g}"
+            ahead = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
+            better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={ahead:g}"
             advice = "give the value loss a weight" if untaught else "let values look further ahead"
             # Of such trainings some learned as well as with values, and three did worse once they had them.
             return f"{advice}; {compared_first(settings)}" if self._success.gained else advice, (better,)
