@@ -1,8 +1,9 @@
 """`make health-advice`: does the advice cure? What each recorded training would have been advised, followed.
 
 The control is the training as it was recorded. Its first warning or worse that advises settings is followed from the
-last good point, with the same seed and to the same budget. Mistakes that are settings are in the spec, so that advice
-can undo them; those of the world (rewards, observations, code) stay. Healthy trainings with a false warning are
+last good point, with the same seed and to the same budget; where it says to compare first, only if a trial like that of
+`mission-tui try` does not say that it hurts or makes no difference. Mistakes that are settings are in the spec, so that
+advice can undo them; those of the world (rewards, observations, code) stay. Healthy trainings with a false warning are
 followed too; their control is trained beside them, since there small differences count. Results are kept, one line a
 pair, and count for as long as the same advice is given, so the same command goes on where it was left.
 """
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import structs
 
@@ -30,11 +31,24 @@ from benchmarks.health.train import Bench, Tamper, record_training
 from mission_tui.errors import MissionError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingEnded, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.trials import TrialPlan, TrialWord
 from mission_tui.fleet.health import HealthJudge, settings_of
+from mission_tui.fleet.health.phrases import COMPARE_FIRST
 from mission_tui.fleet.health.rules.throughput import Throughput
 from mission_tui.fleet.specs.preset import draft_change
-from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec
+from mission_tui.fleet.specs.spec import PpoSpec, Schedule, Spec, rollout_size
 from mission_tui.fleet.specs.thresholds import Limits
+from mission_tui.fleet.trials import (
+    BranchEnd,
+    TypicalUpdate,
+    judge_trial,
+    pair_seeds,
+    range_before,
+    read_branch,
+    until_timesteps,
+    updates_of,
+    usual_pairs,
+)
 
 KEPT = Path(__file__).parent / "advice.jsonl"
 MARGIN = 0.10
@@ -85,9 +99,19 @@ class Pair:
         return self.construction.name, self.construction.task.name, self.seed
 
     @property
+    def key(self) -> Key | None:
+        """What would be the outcome of its advice; None without any."""
+        found = self.finding
+        return None if found is None else (*self.name, found.advice_set, COMPARE_FIRST in found.advice)
+
+    @property
     def half(self) -> Half:
         """For tuning rules or for scoring them."""
         return self.construction.half
+
+
+Key = tuple[str, str, int, tuple[str, ...], bool]
+"""Construction, task, seed, advice, and whether that was compared first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +129,13 @@ class Outcome:
     twin: float | None = None
     start: float | None = None
     seconds: float = 0.0
+    trial: str = ""
+    """What the trial said, where the finding says to compare first; what hurts or changes nothing is not taken."""
 
     @property
-    def key(self) -> tuple[str, str, int, tuple[str, ...]]:
+    def key(self) -> Key:
         """What it is the outcome of."""
-        return self.construction, self.task, self.seed, self.advice
+        return self.construction, self.task, self.seed, self.advice, self.trial != ""
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -119,15 +145,20 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further pair after so long")
     parser.add_argument("--only", action="append", help="name of a construction; may be given several times")
+    parser.add_argument("--task", action="append", help="name of a task; may be given several times")
+    parser.add_argument("--half", choices=get_args(Half), help="follow pairs of this half alone")
     asked = parser.parse_args(words)
     until_s = time.monotonic() + asked.seconds
     pairs = list(every_pair())
     known = {it.key for it in read_kept()}
     for pair in pairs:
         found = pair.finding
-        if found is None or (*pair.name, found.advice_set) in known:
+        if found is None or pair.key in known:
             continue
-        if asked.only and pair.construction.name not in asked.only:
+        construction, task, _ = pair.name
+        if (asked.only and construction not in asked.only) or (asked.task and task not in asked.task):
+            continue
+        if asked.half not in (None, pair.half):
             continue
         if time.monotonic() > until_s:
             break
@@ -217,19 +248,55 @@ def _with_rate(record: UpdateDone, spec: Spec) -> MetricRecord:
 def follow(pair: Pair, found: Finding) -> Outcome:
     """Train on with the advice, and compare."""
     begun_s, construction, seed = time.monotonic(), pair.construction, pair.seed
+    compares = COMPARE_FIRST in found.advice
     told = Outcome(construction.name, construction.task.name, seed, "refused", found.rule, found.advice_set)
+    told = replace(told, trial="refused" if compares else "")
     sick = sick_spec(construction, seed)
     try:
         better = draft_change(sick, found.advice_set)
     except MissionError:
         return told
-    advised = trained(construction, seed, better, pair.boundary)
+    if compares:
+        told = replace(told, trial=compared_first(pair, found, sick, better))
+    taken, words = (sick, ()) if told.trial in ("hurts", "no difference") else (better, found.advice_set)
+    advised = trained(construction, seed, taken, pair.boundary, words)
     if pair.healthy:
         control = trained(construction, seed, sick, pair.boundary)
     else:
         control = read_trace(trace_path(construction.trace_name(seed)))
     outcome = compared(told, pair, control, advised)
     return replace(outcome, seconds=round(time.monotonic() - begun_s, 1))
+
+
+def compared_first(pair: Pair, found: Finding, sick: Spec, better: Spec) -> TrialWord:
+    """What `mission-tui try` would have said, with the budget and the pairs that it takes unasked."""
+    construction, seed, boundary = pair.construction, pair.seed, pair.boundary
+    trace = read_trace(trace_path(construction.trace_name(seed)))
+    rows = [row for row in trace.updates if row.update <= found.first_update][-20:]
+    pace = TypicalUpdate(
+        statistics.fmean(row.rollout_s + row.update_s for row in rows), statistics.fmean(row.episodes.n for row in rows)
+    )
+    updates, _ = updates_of(None, pace, 0 if boundary else found.first_update)
+    begun = boundary * rollout_size(sick)
+    plan = TrialPlan(
+        number=1,
+        checkpoint=f"update-{boundary}" if boundary else "",
+        from_update=boundary,
+        from_timesteps=begun,
+        until_timesteps=until_timesteps(sick, begun, updates),
+        updates=updates,
+        seeds=pair_seeds(seed, 1, usual_pairs(updates, pace)),
+        group="try1",
+        assignments=found.advice_set,
+    )
+
+    def branch(spec: Spec, own: int) -> BranchEnd:
+        run = structs.replace(spec.run, seed=own, total_timesteps=plan.until_timesteps)
+        ended = trained(construction, seed, structs.replace(spec, run=run), boundary)
+        return BranchEnd(str(own), read_branch(plan, ended.records), diverged=_failed(ended))
+
+    ends = [(branch(sick, own), branch(better, own)) for own in plan.seeds]
+    return judge_trial(plan, ends, range_before(plan, trace.records)).says
 
 
 def sick_spec(construction: Construction, seed: int) -> Spec:
@@ -242,16 +309,17 @@ def sick_spec(construction: Construction, seed: int) -> Spec:
     return structs.replace(spec, ppo=structs.replace(spec.ppo, **change))
 
 
-def trained(construction: Construction, seed: int, then: Spec, boundary: int) -> Trace:
+def trained(construction: Construction, seed: int, then: Spec, boundary: int, advice: tuple[str, ...] = ()) -> Trace:
     """As recorded up to update `boundary`, then an attempt of `then`; from the beginning where there was no good point.
 
-    What was done to the world is done to both attempts.
+    What was done to the world is done to both attempts. A rate that is in `advice` takes the place of one that creeps.
     """
     if boundary < 1:
         return record_training(construction.name, [then], construction.tamper)
     first = construction.task.spec(construction.name, seed, construction.updates, construction.ppo)
     act: Tamper = tamper.leaves_alone
-    if construction.name not in AS_SETTINGS and construction.resumed is None:
+    replaced = construction.name == "creep" and any(word.startswith("ppo.learning_rate=") for word in advice)
+    if construction.name not in AS_SETTINGS and construction.resumed is None and not replaced:
         act = construction.tamper
 
     def attend(bench: Bench, update: int) -> None:
@@ -274,7 +342,9 @@ def compared(told: Outcome, pair: Pair, control: Trace, advised: Trace) -> Outco
         found = [score for row in trace.updates if low <= row.update <= high for score in scores(row.episodes)]
         return statistics.fmean(found) if found else None
 
-    level, start = mean(twin, first, last) or 0.0, mean(twin, 1, 20) or 0.0
+    # A twin that was trained for less is compared by its own last quarter.
+    until = min(last, twin.updates[-1].update)
+    level, start = mean(twin, until * 3 // 4 + 1, until) or 0.0, mean(twin, 1, 20) or 0.0
     own, other = (start if _failed(it) else mean(it, first, last) for it in (advised, control))
     own, other = (start if it is None else it for it in (own, other))
     gain = MARGIN * abs(level - start)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.health.advice import Outcome, Pair, Word
+from mission_tui.fleet.health.usual_settings import evidence_key
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "health" / "advice.md"
@@ -28,6 +29,10 @@ elsewhere what the task itself pays) differs from the control's by more than a t
 *no difference*. A training whose numbers became nan counts as having learned nothing. *None known*: findings name the
 trouble and advise no setting. What `throughput` advises is not followed: it changes the speed and no number.
 
+Where a finding says to compare first, as of a value function that nothing teaches although the return has risen, a
+trial like that of `mission-tui try` comes before ([trying](../trying.md)), with its usual budget and pairs. Advice that
+*hurts* there, or makes *no difference*, is not taken: the advised training goes on as it was.
+
 A training counts as healthy where the test finds no harm, though something was done to it, too: of a world that needs
 no foresight, say, `gamma` may well be 0.
 
@@ -35,7 +40,9 @@ Advice was changed after looking at trainings of both halves, so neither half is
 """
 
 BY_ADVICE = """What a finding on the screen says of its advice is from this table: that no cure is known, where the
-advice helped in at most a fifth, and how many it made worse, where those are more than a fifth."""
+advice helped in at most a fifth, and how many it made worse, where those are more than a fifth. Settings so far from
+any that PPO is known to learn with that they are to be changed first count together, as `any`: whatever finding speaks,
+it advises the same."""
 
 PROVEN_HEAD = '''"""Which advice cured trainings that were made sick: written by `make health-advice`, not by hand."""
 
@@ -46,11 +53,14 @@ from collections.abc import Mapping
 FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
 '''
 
-PROVEN_FOOT = '''"""By rule and setting: sick trainings that followed it, as how many did better, worse, and in all."""
+PROVEN_FOOT = '''"""By rule and setting: sick trainings that followed it, as how many did better, worse, and in all.
+
+`any` is a usual setting in place of one that nobody learns with, whichever rule advised it.
+"""
 '''
 
 Change = tuple[str, str]
-"""The rule, and the first setting that it advised."""
+"""The rule, or `any` for what all advise alike, and the first setting that it advised."""
 
 
 def write_page(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> None:
@@ -66,8 +76,7 @@ def write_page(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> None:
 def current(pairs: Sequence[Pair], kept: Sequence[Outcome]) -> list[tuple[Pair, Outcome]]:
     """Pairs with the outcome of what is advised today, as far as there is one."""
     by_key = {it.key: it for it in kept}
-    advised = [(it, (*it.name, it.finding.advice_set)) for it in pairs if it.finding is not None]
-    return [(pair, by_key[key]) for pair, key in advised if key in by_key]
+    return [(pair, by_key[pair.key]) for pair in pairs if pair.key in by_key]
 
 
 def followed(tried: Iterable[tuple[Pair, Outcome]]) -> dict[Change, tuple[int, int, int]]:
@@ -177,11 +186,13 @@ def _pairs(outcomes: Sequence[Outcome]) -> str:
     ]
     for it in sorted(outcomes, key=lambda it: (it.construction, it.task, it.seed)):
         figures = " | ".join("–" if value is None else f"{value:.4g}" for value in (it.control, it.advised, it.twin))
-        what = f"{it.construction} | {it.task} | {it.seed} | {it.rule} | `{' '.join(it.advice)}`"
+        trial = f", tried first: {it.trial}" if it.trial else ""
+        what = f"{it.construction} | {it.task} | {it.seed} | {it.rule} | `{' '.join(it.advice)}`{trial}"
         rows.append(f"| {what} | {figures} | {it.word} |")
     return "\n".join(rows)
 
 
 def _change(pair: Pair) -> Change:
-    assert pair.finding is not None
-    return pair.finding.rule, pair.finding.advice_set[0].partition("=")[0]
+    found = pair.finding
+    assert found is not None
+    return evidence_key(found.rule, found.advice, found.advice_set[0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.health import advice, advice_page
-from benchmarks.health.advice import AS_SETTINGS, Outcome, Pair, Word, every_pair, first_advice, sick_spec
+from benchmarks.health.advice import AS_SETTINGS, Outcome, Pair, Word, compared, every_pair, first_advice, sick_spec
 from benchmarks.health.advice_page import PAGE, page, write_page
 from benchmarks.health.constructions import CONSTRUCTIONS, Construction
 from benchmarks.health.trace import read_trace, trace_path
@@ -65,12 +65,22 @@ def test_the_advice_is_that_of_the_recorded_training(
     assert (None if found is None else found.advice_set) == advice
 
 
+def test_a_twin_that_was_trained_for_less_is_compared_by_its_own_last_quarter() -> None:
+    """Its level was 0 else, far from anything that was learned."""
+    creep = NAMED["creep", "tracking"]
+    trace, pair = read_trace(trace_path(creep.trace_name(11))), replace(_pair(creep, 11), healthy=True)
+    came_to = compared(_outcome(pair, "better"), pair, trace, trace)
+    assert came_to.word == "no difference"
+    assert came_to.twin == pytest.approx(-2.77, abs=0.1)
+
+
 def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outcomes of what is advised no longer count nowhere, and stay on the page; a healthy training is no cure."""
     one, two, healthy = (_pair(JUMP, seed) for seed in (101, 102, 103))
     healthy, silent = replace(healthy, healthy=True), replace(_pair(JUMP, 1), finding=None)
     kept = [_outcome(one, "cured"), _outcome(two, "worse"), _outcome(healthy, "worse")]
     kept.append(replace(kept[0], advice=("ppo.n_epochs=2",), word="better"))
+    kept.append(replace(kept[0], trial="hurts", word="no difference"))
     text = page((one, two, healthy, silent), kept)
     assert "| sick trainings cured or better with the advice | at least 70 % | 50% (1 of 2) | **missed** |" in text
     assert "| sick trainings worse with it | at most 5 % | 50% (1 of 2) | **missed** |" in text
@@ -84,6 +94,7 @@ def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.Monke
     assert "In 1 more sick trainings no cure is known" in text
     assert "## Advice that is given no longer" in text
     assert "| lr-300 | cartpole | 101 | kl-persistent | `ppo.n_epochs=2` | 20 | 200 | 210 | better |" in text
+    assert "| `ppo.learning_rate=0.0008`, tried first: hurts | 20 | 200 | 210 | no difference |" in text
     for name in ("PAGE", "PROVEN"):
         monkeypatch.setattr(advice_page, name, tmp_path / name)
     write_page((one, two, healthy, silent), kept)
