@@ -134,7 +134,8 @@ def tuned_on(scored: Sequence[Scored]) -> str:
     if not of_others:
         sections.append("**The outside runs are not on this machine: their rows are missing below.**")
     sections += [tables.false_incidents({name: runs for name, runs in sources.items() if runs})]
-    sections += [tables.false_ones(known), STRICT, tables.recalls(own), "### Missed in the tuning half"]
+    sections += [tables.false_ones(known), STRICT, tables.precision_line(own), tables.recalls(own)]
+    sections += ["### Missed in the tuning half"]
     sections += [tables.missed([*own, *foreign])]
     if of_others:
         sections += ["### Outside runs", tables.against_baselines(of_others, OURS, lambda case: bool(case.events))]

@@ -95,12 +95,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident as a person would have met it: how bad it became, and when it was first more than information."""
+    """An incident as a person would have met it: how bad it became, and when it was first more than information.
+
+    `below` is the rule of the finding that it is told as a symptom of, "" where it is told on its own.
+    """
 
     rule: str
     level: Level
     first: int
     last: int
+    below: str = ""
 
 
 def outside(folder: Path = OUTSIDE) -> tuple[Case, ...]:
@@ -117,9 +121,10 @@ def outside(folder: Path = OUTSIDE) -> tuple[Case, ...]:
     )
 
 
-def constructed(half: Half | None = None) -> tuple[Case, ...]:
-    """Every recorded construction and its healthy twins, or those of one half."""
-    return tuple(_constructed_case(label) for label in read_manifest() if half in (None, label.half))
+def constructed(half: Half | None = None, *names: str) -> tuple[Case, ...]:
+    """Every recorded construction and its healthy twins, or those of one half, or of these names."""
+    labels = (label for label in read_manifest() if half in (None, label.half))
+    return tuple(_constructed_case(label) for label in labels if not names or label.name in names)
 
 
 def judged(case: Case, limits: Limits) -> tuple[Incident, ...]:
@@ -145,7 +150,9 @@ class Judging:
             elif isinstance(record, UpdateDone):
                 self._update = record.update
             for finding in self._judge.feed(record):
-                self._found[finding.id] = _with(self._found.get(finding.id), finding)
+                found = _with(self._found.get(finding.id), finding)
+                cause = self._found.get(finding.part_of)
+                self._found[finding.id] = replace(found, below="" if cause is None else cause.rule)
         return self
 
     @property

@@ -181,11 +181,18 @@ def found(scored: Sequence[Scored]) -> tuple[Found, ...]:
     return tuple(_found(kind, [one for one in asked if one.case.kind == kind]) for kind in kinds)
 
 
-def precision(scored: Sequence[Scored], *, right_rules_only: bool = False) -> tuple[int, int]:
-    """True incidents, and all of them; with `right_rules_only` one in a sick part needs to be a right answer too."""
+def precision(
+    scored: Sequence[Scored], *, right_rules_only: bool = False, on_their_own: bool = False
+) -> tuple[int, int]:
+    """True incidents, and all of them; with `right_rules_only` one in a sick part needs to be a right answer too.
+
+    With `on_their_own` those that are told as symptoms of others are not counted.
+    """
     true = total = 0
     for one in scored:
         for incident in one.alarms:
+            if on_their_own and incident.below:
+                continue
             total += 1
             sick = one.case.sick_from is not None
             right = not right_rules_only or not sick or not one.case.rules or incident.rule in one.case.rules

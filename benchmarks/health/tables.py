@@ -208,14 +208,17 @@ def recalls(scored: Sequence[Scored]) -> str:
 
 
 def precision_line(scored: Sequence[Scored]) -> str:
-    """Precision over all incidents, and the stricter one that asks for a right rule."""
+    """Precision over all incidents, and the stricter one that asks for a right rule: of all, of those on their own."""
     true, every = precision(scored)
     right, _ = precision(scored, right_rules_only=True)
-    if not every:
+    right_alone, alone = precision(scored, right_rules_only=True, on_their_own=True)
+    if not every or not alone:
         return "No incident at all."
     return (
         f"Of {every} warnings and criticals {true} were true: precision **{true / every:.3f}**; "
-        f"**{right / every:.3f}** if a finding in a sick stretch must also come from one of the rules named for it."
+        f"**{right / every:.3f}** if a finding in a sick stretch must also come from one of the rules named for it. "
+        f"A person meets {alone} of them: the others are told below the finding that may have caused them. "
+        f"Of those {alone} that is **{right_alone / alone:.3f}**."
     )
 
 

@@ -13,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks.health.__main__ import ONCE_HEAD, TUNED, dressed, held_out, judged_all, judged_once
-from benchmarks.health.cases import Case, Incident, constructed
+from benchmarks.health.cases import Case, Incident, constructed, judged
 from benchmarks.health.halves import FRESH
 from benchmarks.health.scoring import Scored, as_healthy, false_rate, healthy_updates, precision, total
 from benchmarks.health.streams import FAULTS, KINDS, said_with
 from benchmarks.health.tables import unclear
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.health import Settings
+from mission_tui.fleet.specs.thresholds import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
+SICK = ("lr-300-pendulum-s101", "reward-flip-mission-s101")
 TOLD = {"kl-creep", "plateau"}
 """Rules that only inform."""
 
@@ -111,6 +113,21 @@ def test_an_unclear_run_counts_for_nothing_once_something_was_done_to_it() -> No
     strict = as_healthy([one])
     assert (healthy_updates(strict[0].case), false_rate(strict, ("critical",)).count) == (100, 2)
     assert "| x | 70 | kl-spike critical 20-25, drawdown critical 81-100 |" in unclear([one])
+
+
+def test_symptoms_are_told_below_what_may_have_caused_them() -> None:
+    """A rate 300 times as large is one finding about steps, whatever comes of it and had been information before; a
+    return that swings takes in the fall that was told first.
+    """
+    every = [Scored(case, judged(case, Limits())) for case in constructed("tuning", *SICK)]
+    swings, steps = ({it.rule: it for it in one.called} for one in sorted(every, key=lambda one: one.case.env))
+    came_of_it = ("value-loss", "grad-norm", "drawdown", "explained-variance")
+    assert {steps[rule].below for rule in came_of_it} == {"kl-persistent"}
+    assert (steps["kl-persistent"].below, steps["kl-persistent"].level) == ("", "critical")
+    assert (swings["reward-oscillation"].below, swings["drawdown"].below) == ("", "reward-oscillation")
+    right, said = precision(every, right_rules_only=True)
+    right_alone, alone = precision(every, right_rules_only=True, on_their_own=True)
+    assert right_alone / alone > right / said
 
 
 @pytest.mark.parametrize("rule", sorted(FAULTS))

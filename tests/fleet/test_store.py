@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.findings import METRICS, Finding, FindingState, Severity, in_order
+from mission_tui.fleet.events.findings import METRICS, Finding, FindingState, Severity, in_order, stories
 from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
@@ -527,6 +527,15 @@ def test_what_stopped_a_run_and_the_symptoms_of_what_lasts_are_never_forgotten()
     assert known.findings.keys() >= {cause.id, part.id, stop.id}
     assert known.stopped_by == over
     assert len(known.findings) <= MOST_FINDINGS
+
+
+def test_symptoms_of_what_became_a_symptom_itself_are_told_below_it() -> None:
+    """None is lost from the list, and what stands above all of them is as severe as the worst."""
+    story = Finding("swing-1-9", "reward-oscillation", "warning", 9, 9, "s", "c", "a")
+    fall = structs.replace(story, id="fall-1-3", rule="drawdown", first_update=3, part_of=story.id)
+    late = structs.replace(fall, id="std-1-5", rule="policy-std", severity="critical", first_update=5, part_of=fall.id)
+    assert [it.id for it in in_order([fall, late, story])] == [story.id, fall.id, late.id]
+    assert [(it.id, it.severity) for it in stories([fall, late, story])] == [(story.id, "critical")]
 
 
 class Counted(list[Finding]):

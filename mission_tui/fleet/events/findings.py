@@ -134,7 +134,7 @@ def stories(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """`findings` without the symptoms of others among them, each as severe as the most severe of its own symptoms."""
     by_id, parts = {finding.id: finding for finding in findings}, _parts(findings)
     causes = (it for it in findings if (cause := by_id.get(it.part_of)) is None or not _covers(cause, it))
-    return tuple(_as_severe_as_its_symptoms(it, parts[it.id]) if it.id in parts else it for it in causes)
+    return tuple(_as_severe_as_its_symptoms(it, parts) if it.id in parts else it for it in causes)
 
 
 STANDINGS: Mapping[FindingState, int] = {"open": 0, "acknowledged": 1, "silenced": 2, "cleared": 3}
@@ -148,7 +148,14 @@ def in_order(findings: Sequence[Finding]) -> Iterator[Finding]:
     told = sorted(stories(findings), key=lambda it: (STANDINGS[it.state], -GRAVITY[it.severity], -it.first_update))
     for cause in told:
         yield cause
-        yield from sorted(symptoms_of(cause, parts.get(cause.id, ())), key=lambda it: it.first_update)
+        yield from _symptoms_in_order(cause, parts)
+
+
+def _symptoms_in_order(cause: Finding, parts: Mapping[str, list[Finding]]) -> Iterator[Finding]:
+    """What `cause` brought about, oldest first, each with its own symptoms, which were found before its cause was."""
+    for symptom in sorted(symptoms_of(cause, parts.get(cause.id, ())), key=lambda it: it.first_update):
+        yield symptom
+        yield from _symptoms_in_order(symptom, parts)
 
 
 def _parts(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -175,8 +182,8 @@ def asking(findings: Sequence[Finding], *, over: bool) -> tuple[Finding, ...]:
     )
 
 
-def _as_severe_as_its_symptoms(cause: Finding, findings: Sequence[Finding]) -> Finding:
-    alike = [it.severity for it in symptoms_of(cause, findings) if it.state == cause.state]
+def _as_severe_as_its_symptoms(cause: Finding, parts: Mapping[str, list[Finding]]) -> Finding:
+    alike = [it.severity for it in _symptoms_in_order(cause, parts) if it.state == cause.state]
     worst = max((cause.severity, *alike), key=GRAVITY.__getitem__)
     return cause if worst == cause.severity else structs.replace(cause, severity=worst)
 

@@ -6,8 +6,8 @@ attempt is a break itself, and so are settings changed while it trains: windows 
 a silence, a number that is not finite, work that is not saved and harm that an earlier change did outlive changed
 settings.
 
-What begins after a change of settings is a symptom of that change, and what begins while another finding is open that
-may have caused it is one of that finding: `Finding.part_of` names it.
+What begins after a change of settings is a symptom of that change, and what begins, or becomes more than information,
+while another finding is open that may have caused it is one of that finding: `Finding.part_of` names it.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ OUTLIVE_SETTINGS = (Hang.id, NotFinite.id, CheckpointAge.id)
 STAGES: Mapping[str, int] = {
     "resume-probe": 0,
     "ratio": 0,
-    "grad-norm": 0,
     "kl-persistent": 1,
     "kl-spike": 1,
     "kl-creep": 1,
     "clip-fraction": 1,
+    "grad-norm": 2,  # gradients are cut before each step, so that their size makes none too large
     "policy-std": 2,
     "entropy-collapse": 2,
     "actions-at-bound": 2,
@@ -89,6 +89,9 @@ STAGES: Mapping[str, int] = {
 """How far along what a rule sees is on the way from the numbers over the step and the policy to the return. What is
 seen earlier may cause what is as far or farther along, never the reverse. Rules that judge the process are not here.
 """
+
+SEEN_IN: Mapping[str, tuple[str, ...]] = {"reward-oscillation": ("drawdown",)}
+"""Rules that may speak first of what another tells in full: each swing of a return falls, too."""
 
 _STEP = 1
 """The stage of the rules that see how far an update moved the policy."""
@@ -389,6 +392,9 @@ class HealthJudge:
             return self._opened(rule, severity, update, t)
         if severity == known.severity and not (anew or rule.retell):
             return []
+        # Rules that see how far updates went say the same of one step: what began on its own stays so among these.
+        if known.severity == "info" and not known.part_of and STAGES.get(rule.id, _STEP) > _STEP:
+            known = structs.replace(known, part_of=self._cause_of(rule.id, known.id))
         words = self._explain(rule, severity, known.part_of)
         if severity == known.severity and (words.sentence, words.undo) == (known.sentence, known.undo):
             return []
@@ -443,7 +449,16 @@ class HealthJudge:
         self._open[rule.id] = finding.id
         words = self._explain(rule, severity, part_of)
         changed.append(self._keep(_worded(finding, words, severity, max(update, self._update), t)))
-        return [*changed, *self._taken_in(finding)] if rule is story else changed
+        if rule is story:
+            return [*changed, *self._taken_in(finding)]
+        return [*changed, *self._told_in_full(finding)]
+
+    def _told_in_full(self, finding: Finding) -> list[Finding]:
+        """Open findings of which `finding` says more, as symptoms of it from now on, where neither has a cause."""
+        others = (self._incidents[self._open[it]] for it in SEEN_IN.get(finding.rule, ()) if it in self._open)
+        last = {"last_update": self._update, "last_t": self._t}
+        alone = [it for it in others if not (it.part_of or finding.part_of)]
+        return [self._keep(structs.replace(it, part_of=finding.id, **last)) for it in alone]
 
     def _taken_in(self, story: Finding) -> list[Finding]:
         """The open findings that began since the change, as symptoms of it from now on."""
@@ -456,10 +471,15 @@ class HealthJudge:
                 taken.append(self._keep(structs.replace(known, part_of=story.id, **last)))
         return taken
 
-    def _cause_of(self, rule_id: str) -> str:
-        """The id of the earliest open finding that may have caused one of `rule_id`; "" where there is none."""
+    def _cause_of(self, rule_id: str, own: str = "") -> str:
+        """The id of the earliest open finding that may have caused one of `rule_id`; "" where there is none.
+
+        None is caused by its own symptoms, whose id is `own`, nor by what it tells in full.
+        """
+        told = {own, *(self._open.get(it, "") for it in SEEN_IN.get(rule_id, ()))} - {""}
         others = [self._incidents[id_] for rule, id_ in self._open.items() if rule in STAGES and rule != rule_id]
         causes = [it for it in others if it.severity != "info" and STAGES[it.rule] <= STAGES[rule_id]]
+        causes = [it for it in causes if not told.intersection((it.id, it.part_of))]
         first = min(causes, key=lambda it: (it.first_update, STAGES[it.rule]), default=None)
         return "" if first is None else first.part_of or first.id
 
