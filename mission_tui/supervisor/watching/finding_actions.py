@@ -12,10 +12,11 @@ from functools import partial
 from typing import Literal
 
 from mission_tui.fleet.commands import refusal
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import GRAVITY, Finding
 from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
 from mission_tui.fleet.health import acts
 from mission_tui.fleet.health.after_change import AfterChange
+from mission_tui.fleet.history.journal_state import JournalState
 from mission_tui.fleet.views.snapshot import abilities_of
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.atomic import StorageError
@@ -42,6 +43,8 @@ def react(core: Core, run: LiveRun, finding: Finding) -> None:
     """Do what `finding` may cause and has not caused yet. One that is marked, cleared or over causes nothing."""
     for action in _allowed(run, finding):
         journal = core.store.run(run.id).journal
+        if action == "notified" and _told_by_its_cause(journal, finding):
+            continue
         if finding.id in journal.due and (finding.id, finding.severity, action) not in journal.acted:
             _ACTIONS[action](core, run, finding)
 
@@ -65,6 +68,12 @@ def _allowed(run: LiveRun, finding: Finding) -> tuple[FindingAction, ...]:
         ladder = tuple(action for action in ladder if action != "notified")
         return ladder if finding.severity == "critical" else ()
     return ladder if finding.severity == "critical" else ladder[:1]
+
+
+def _told_by_its_cause(journal: JournalState, finding: Finding) -> bool:
+    """Whether somebody was notified already of what may have caused it, as something at least as severe."""
+    as_severe = (it for it in GRAVITY if GRAVITY[it] >= GRAVITY[finding.severity])
+    return any((finding.part_of, severity, "notified") in journal.acted for severity in as_severe)
 
 
 def _checkpoint(runs: Runs, run: LiveRun, finding: Finding) -> None:

@@ -45,7 +45,7 @@ from mission_tui.supervisor.lifecycle.attempts import open_live_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.watching import notifying
+from mission_tui.supervisor.watching import finding_actions, notifying
 from mission_tui.supervisor.watching.metrics_feed import record_finding
 from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
@@ -468,6 +468,28 @@ async def test_what_told_somebody_is_no_failure(core: Core) -> None:
     await asyncio.to_thread(until, lambda: live.messengers == 0)
     assert said(live) == ["on_event"]
     assert core.store.view(live.id).failed_duties == ()
+
+
+def test_a_symptom_that_is_no_worse_than_its_cause_wakes_nobody_again(
+    sim: SimulatedLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it is worse than what was told of its cause, it is told; and so is one whose cause nobody was told of."""
+    told: list[tuple[str, str]] = []
+
+    def notify(core: Core, run: LiveRun, finding: Finding) -> None:
+        told.append((finding.id, finding.severity))
+        core.record_observed(run, lambda seq, t: HealthActed(seq, t, finding.id, "notified"))
+
+    monkeypatch.setattr(finding_actions, "_ACTIONS", {"notified": notify})
+    (run,) = sim.launch(STUB_UPDATE_S="3600")
+    sim.wait(run, lambda view: view.state == "running")
+    cause = structs.replace(NAN_FINDING, id="kl-persistent-1-4", rule="kl-persistent", severity="warning")
+    fall = structs.replace(cause, id="drawdown-1-6", rule="drawdown", part_of=cause.id)
+    worse = structs.replace(fall, severity="critical", last_update=fall.last_update + 1)
+    alone = structs.replace(fall, id="stall-1-7", rule="stall", part_of="grad-norm-1-2")
+    for finding in (cause, fall, worse, alone):
+        record_finding(sim.core, sim.core.live[run], finding)
+    assert told == [(cause.id, "warning"), (worse.id, "critical"), (alone.id, "warning")]
 
 
 def test_a_forgotten_finding_is_no_news_when_the_run_is_judged_anew(
