@@ -86,10 +86,10 @@ def test_a_loss_that_is_gone_at_once_is_a_warning_though_the_return_rises() -> N
     assert lost([*before, *[80.0] * 20, *[500.0] * 5], LEARNING[:49]).changes == [(29, "warning"), (45, None)]
 
 
-def contradicted(explained: list[float], losses: list[float], returns: list[float]) -> Round:
+def contradicted(explained: list[float], losses: list[float], returns: list[float], *, first: float = 2.0) -> Round:
     """Updates with these explained variances, value losses and mean returns, after forty that have nothing unusual."""
     before = [(0.3 + 0.1 * (n % 3), 1.0 + n % 2, -40.0 + n + n % 2) for n in range(40)]
-    lines = [*before, *zip(explained, losses, returns, strict=True)]
+    lines = [(0.0, first, -40.0), *before[1:], *zip(explained, losses, returns, strict=True)]
     named = ({"explained_variance": ev, "value_loss": vl, "ret": ret} for ev, vl, ret in lines)
     return judged(ValueLoss, [row(n, tags) for n, tags in enumerate(named, start=1)], SETTINGS)
 
@@ -98,13 +98,13 @@ def test_values_that_are_contradicted_at_once_are_a_warning_whichever_way_the_re
     """Worse than a constant after none of sixteen, with two losses above all of those, and the mean return moves by far
     more than its noise, be it later. Each of them alone is nothing, nor are values that explain less and less.
     """
-    worse, high = [-0.7, *[0.1] * 23], [9.0, 7.0, 5.0, *[2.0] * 21]
+    worse, high = [-0.7, *[0.1] * 23], [9.0, 7.0, 2.0, *[2.0] * 21]
     for sign in (1.0, -1.0):
         seen = contradicted(worse, high, [sign * 5.0, *[sign * 30.0] * 23])
         assert seen.changes[:2] == [(42, "warning"), (58, None)]
     assert seen.words[0].sentence == (
         "values were contradicted in update 41: explained variance fell at once to -0.7, after 0.3 or more in 15 of 16 "
-        "updates, value loss rose to 6 x its median of those, and the return went from 0 to -30"
+        "updates, value loss rose at once to 6 x its median of 16 updates, and the return went from 0 to -30"
     )
     assert seen.words[0].advice_set == ()
     assert contradicted(worse, high, [*[1.0] * 4, *[30.0] * 20]).changes[:1] == [(45, "warning")]
@@ -113,6 +113,26 @@ def test_values_that_are_contradicted_at_once_are_a_warning_whichever_way_the_re
     assert contradicted([0.1] * 24, high, [30.0] * 24).changes == []
     fading = [0.4 - 0.05 * n for n in range(24)]
     assert contradicted(fading, [1.0 + 0.5 * n for n in range(24)], [30.0] * 24).changes == []
+
+
+def test_one_sign_that_lasts_is_enough_where_the_return_falls_at_once() -> None:
+    """Explained variance for two updates or the loss for three; not where the return rises or falls by little, nor from
+    losses as those of a solved task.
+    """
+    falls, low, high = [-5.0, -20.0, -30.0, *[-40.0] * 21], [-0.7] * 24, [9.0, 9.0, 9.0, *[2.0] * 21]
+    assert contradicted(low, [1.0] * 24, falls).changes[:1] == [(42, "warning")]
+    seen = contradicted([0.4] * 24, high, falls)
+    assert seen.changes[:1] == [(43, "warning")]
+    assert seen.words[0].sentence == (
+        "values were surprised in update 41: value loss rose at once to 6 x its median of 16 updates, and the return "
+        "went from 0 to -30"
+    )
+    assert (seen.words[0].signal, seen.words[0].threshold) == ("train/value_loss", 3.0)
+    rises = [-level for level in falls]
+    assert contradicted(low, [1.0] * 24, rises).changes == contradicted([0.4] * 24, high, rises).changes == []
+    assert contradicted([0.4] * 24, high, [-4.0] * 24).changes == []
+    assert contradicted([0.4] * 24, [9.0, 9.0, *[2.0] * 22], falls).changes == []
+    assert contradicted([0.4] * 24, high, falls, first=3000.0).changes == []
 
 
 def told(levels: list[float], after: list[float], *, counted: bool = True) -> Round:

@@ -16,7 +16,8 @@ they are cut to their sign, and what is best by them may be another policy.
 So are values that explained returns in update after update, and from one to the next are worse than a constant and miss
 by more than in all of those, if the return moves at once as well, up or down: where rewards have changed their sign
 values foretell the opposite, and the return that is then received may go on as well as ever. A policy that has suddenly
-become better is underrated by its values, not contradicted.
+become better is underrated by its values, not contradicted. Where only one of the two is there, and lasts, the return
+has to fall at once, and far.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ CONTRADICTED, LESS_BY, LOSS_TIMES = 2, 0.1, 2.0
 """For how many updates the loss has to be above all of `KNOWN`, and how many times their median; and by how much less
 than in all but one of those values explain in the first of them.
 """
-MOVED_WITHIN, MOVED_SIGMAS, MOVED_SHARE = 6, 8.0, 0.05
+MOVED_WITHIN, MOVED_SIGMAS, MOVED_SHARE = 6, 10.0, 0.05
+FALLEN_SIGMAS, FALLEN_SHARE, SOLVED_SHARE = 12.0, 0.2, 1e-3
 """In how many updates the mean return has to move, by how many times the deviation of its last `KNOWN` steps, and by
-what share of its range. Measured: of 364 trainings that were left alone or changed in a benign way values were
-contradicted for two updates in six, and the mean return moved by 2 deviations at most; where rewards changed their
-sign, by 13 to 200.
+what share of its range; how far it has to fall where explained variance alone or the loss alone says so; and of the
+largest of the first losses, below which a loss is that of a solved task. Measured: of 364 trainings that were left
+alone or changed in a benign way values were contradicted for two updates in six, and the mean return moved by 2
+deviations at most; where rewards changed their sign, by 13 to 200. Losses alone rose so in three of a solved task.
 """
 STILL_MISSED = 0.03
 """Of the largest of the first losses, below which what a loss falls from may be that of a task that is solved."""
@@ -84,7 +87,7 @@ class ValueLoss(Rule):
         self._steps = Steps.shared(context)
         self._shock = Shock.shared(context)
         self._collapse = _Collapse()
-        self._contradiction = _Contradiction()
+        self._surprise = _Surprise()
         self._tag = TAG
         self._informed = self._informing = self._falling = self._unknown = False
 
@@ -99,7 +102,7 @@ class ValueLoss(Rule):
             if self._seen < FIRST:
                 self._seen, self._first = self._seen + 1, max(self._first, loss)
             self._collapse.update(loss, STILL_MISSED * self._first)
-            self._contradiction.update(row, loss, self.context.returns, LEARNED_SHARE * self._first)
+            self._surprise.update(row, loss, self.context.returns, self._first)
             usual = self._usual.at(0.5)
             if usual is not None and self.context.returns.warm:
                 least = LEARNED_SHARE * self._first
@@ -110,7 +113,7 @@ class ValueLoss(Rule):
                 self._usual.add(loss)
                 self._median = usual
         self._unknown = (self._shock.on or self._unknown) and self._is_unknown()
-        if self._unknown or self._collapse.on or self._contradiction.on:
+        if self._unknown or self._collapse.on or self._surprise.on:
             return "warning"
         if not self._high.on:
             self._informed, self._falling = self._informed or self._informing, False
@@ -149,8 +152,8 @@ class ValueLoss(Rule):
             return self._explain_collapse()
         if self._unknown:
             return self._explain_unknown()
-        if self._contradiction.on:
-            return self._explain_contradiction()
+        if self._surprise.on:
+            return self._explain_surprise()
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         usual = self._median or 0.0
         times = row.metrics[self._tag] / usual if usual > 0.0 else math.inf
@@ -217,16 +220,17 @@ class ValueLoss(Rule):
             window=GONE_UPDATES,
         )
 
-    def _explain_contradiction(self) -> Explanation:
-        """Since when values are contradicted, and by how much; the cause is a change that no return need show."""
-        it, times = self._contradiction, rounded(self._contradiction.times)
+    def _explain_surprise(self) -> Explanation:
+        """Since when values are wrong, and by how much; the cause is a change that the return need not show."""
+        it = self._surprise
         cause, how, fix = self._steps.blame()
+        before = f"after {rounded(it.least)} or more in {KNOWN - 1} of {KNOWN} updates"
+        worse = f"explained variance fell at once to {rounded(it.now)}, {before}, " if it.contradicted else ""
+        more = f"value loss rose at once to {rounded(it.times)} x its median of {KNOWN} updates, " if it.missed else ""
         return Explanation(
             sentence=(
-                f"values were contradicted in update {it.since:,}: explained variance fell at once to "
-                f"{rounded(it.now)}, after {rounded(it.least)} or more in {KNOWN - 1} of {KNOWN} updates, "
-                f"value loss rose to {times} x its median of those, and the return went from {rounded(it.before)} to "
-                f"{rounded(it.after)}"
+                f"values were {'contradicted' if it.contradicted else 'surprised'} in update {it.since:,}: "
+                f"{worse}{more}and the return went from {rounded(it.before)} to {rounded(it.after)}"
             ),
             cause=(
                 "states are worth something else than all that was learned of them, as where rewards change their sign "
@@ -235,38 +239,51 @@ class ValueLoss(Rule):
             advice=how,
             advice_set=fix,
             evidence=tuple(row.evidence(self._tag, *TAGS) for row in self._rows),
-            signal=EXPLAINED,
-            threshold=it.level,
+            signal=EXPLAINED if it.contradicted else self._tag,
+            threshold=it.level if it.contradicted else it.high,
             window=CONTRADICTED,
         )
 
 
-class _Contradiction:
-    """Whether values that explained returns were suddenly worse than a constant, and the return has moved at once as
-    well, up or down; over once values have been as good as before, but for a little, in `KNOWN` updates.
+class _Surprise:
+    """Whether values were suddenly wrong, and the return has moved at once as well; over once values have been as good
+    as before, or but a little worse, for `KNOWN` updates.
+
+    Where explained variance falls and the loss rises, the return may go either way; where one of them does, longer, it
+    has to fall, and by more.
     """
 
     def __init__(self) -> None:
-        self._explained, self._losses = Numbers(KNOWN), Numbers(KNOWN)
-        self._age = self._good = 0
-        self._high = self._median = math.inf
-        self._means = Numbers(KNOWN + 1)
+        self._explained, self._losses, self._means = Numbers(KNOWN), Numbers(KNOWN), Numbers(KNOWN + 1)
+        self._age = self._good = self._low_for = self._high_for = 0
+        self._learned = False
         self.least = self.level = self.now = self.times = self.before = self.after = 0.0
+        self.high = math.inf
         self.since = 0
         self.on = False
 
-    def update(self, row: Row, loss: float, returns: Returns, least: float) -> None:
-        """Take in one update; losses up to `least` are of values that are right."""
+    @property
+    def contradicted(self) -> bool:
+        """Whether values were worse than a constant in the first update."""
+        return self._low_for > 0
+
+    @property
+    def missed(self) -> bool:
+        """Whether the loss was above all before in the first update."""
+        return self._high_for > 0
+
+    def update(self, row: Row, loss: float, returns: Returns, first: float) -> None:
+        """Take in one update; `first` is the largest of the first losses."""
         explained = row.metrics.get(EXPLAINED, math.nan)
         if not math.isfinite(explained):
             return
         if self.on:
-            self._good = 0 if explained < self.level else self._good + 1
+            self._good = self._good + 1 if explained >= self.level and not loss > self.high else 0
             self.on = self._good < KNOWN
-        elif self._age:
-            self._confirm(loss, returns)
-        elif returns.warm and len(self._means) > KNOWN and len(self._losses) == KNOWN:
-            self._look(row, explained, loss, least)
+        elif self._age or (returns.warm and self._is_odd(explained, loss)):
+            self._look(row, explained, loss, first)
+            if self._age:
+                self._confirm(returns)
         if self.on or self._age:
             return
         self._explained.append(explained)
@@ -274,29 +291,48 @@ class _Contradiction:
         if returns.latest is not None:
             self._means.append(returns.latest)
 
-    def _look(self, row: Row, explained: float, loss: float, least: float) -> None:
-        self.least = sorted(self._explained)[1]
-        self.level = min(0.0, self.least - LESS_BY)
-        if self.least < 0.0 or explained >= self.level:
-            return
-        self._median = statistics.median(self._losses)
-        self._high = max(*self._losses, LOSS_TIMES * self._median, least)
-        if loss > self._high:
-            self._age, self.since, self.now = 1, row.update, explained
-            self.times = loss / self._median if self._median > 0.0 else math.inf
+    def _is_odd(self, explained: float, loss: float) -> bool:
+        """As few updates are, so that no more is computed in the others."""
+        known = len(self._means) > KNOWN and len(self._losses) == KNOWN
+        return known and (explained < 0.0 or loss > max(self._losses))
 
-    def _confirm(self, loss: float, returns: Returns) -> None:
-        self._age += 1
-        if (self._age <= CONTRADICTED and not loss > self._high) or self._age > MOVED_WITHIN:
-            self._age = 0
-        elif returns.latest is not None and self._age >= CONTRADICTED:
-            self.before, self.after = self._means[-1], returns.latest
-            steps = [after - before for before, after in pairwise(self._means)]
-            usual = sum(steps) / KNOWN
-            noise = math.hypot(*[step - usual for step in steps]) / math.sqrt(KNOWN)
-            if abs(self.after - self.before) > max(MOVED_SIGMAS * noise, MOVED_SHARE * returns.span):
-                self.on, self._age, self._good = True, 0, 0
-                del self._explained[:], self._losses[:]
+    def _look(self, row: Row, explained: float, loss: float, first: float) -> None:
+        if not self._age:
+            self.least, median = sorted(self._explained)[1], statistics.median(self._losses)
+            self.level = min(0.0, self.least - LESS_BY) if self.least >= 0.0 else -math.inf
+            self.high = max(*self._losses, LOSS_TIMES * median, SOLVED_SHARE * first)
+            self._learned = not median > SOLVED_SHARE * first
+            self.since, self.now = row.update, explained
+            self.times = loss / median if median > 0.0 else math.inf
+            self._low_for = self._high_for = 0
+        age = self._age
+        self._low_for += self._low_for == age and explained < self.level
+        self._high_for += self._high_for == age and loss > self.high
+        goes_on = age < max(self._low_for, self._high_for) or self._is_sure or self._is_likely
+        self._age = age + 1 if goes_on and age < MOVED_WITHIN else 0
+
+    @property
+    def _is_sure(self) -> bool:
+        return self._low_for > 0 and self._high_for >= CONTRADICTED
+
+    @property
+    def _is_likely(self) -> bool:
+        """Where nearly nothing was left to be missed one slip multiplies the loss."""
+        return not self._learned and (self._low_for >= CONTRADICTED or self._high_for > CONTRADICTED)
+
+    def _confirm(self, returns: Returns) -> None:
+        if returns.latest is None or not (self._is_sure or self._is_likely):
+            return
+        self.before, self.after = self._means[-1], returns.latest
+        moved, span = self.after - self.before, returns.span
+        steps = [after - before for before, after in pairwise(self._means)]
+        usual = sum(steps) / KNOWN
+        noise = math.hypot(*[step - usual for step in steps]) / math.sqrt(KNOWN)
+        jumped = abs(moved) > max(MOVED_SIGMAS * noise, MOVED_SHARE * span)
+        fell = -moved > max(FALLEN_SIGMAS * noise, FALLEN_SHARE * span)
+        if (self._is_sure and jumped) or (self._is_likely and fell):
+            self.on, self._age, self._good = True, 0, 0
+            del self._explained[:], self._losses[:], self._means[:]
 
 
 class _Collapse:
