@@ -407,7 +407,8 @@ set than which kinds of trouble it missed or found late, though its counts by ki
 one environment with small rollouts, 64 whose episodes end apart, observations that are stacked, costs alone that are
 normalised, one reward at the end, and rewards that grow a thousand times as they are learned. `value-loss` now warns of
 values that are contradicted from one update to the next while the return jumps, up or down, and of either sign of it
-that lasts while the return falls at once.
+that lasts while the return falls at once. `drawdown` measures a fall at once by the steps of just before, too. In the
+tuning half nothing is said of runs left alone, or changed in a benign way, that was not said before.
 
 A twelfth time: the lists of the eleventh set were read, and rules are changed by what it missed. So seven tasks were
 planned and recorded, of kinds that were lacking still, by somebody who had read no rule and judged no run, but had seen

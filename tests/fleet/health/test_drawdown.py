@@ -57,10 +57,20 @@ def test_a_sheer_fall_takes_five_updates() -> None:
     level = [*RISE, *[100.0] * 20]
     falling = [*level, *[100.0 - 20.0 * n for n in range(1, 6)], *[0.0] * 30]
     [(_, first, _)] = watch(Drawdown, _ten_a_row(noisy(falling, 1.0))).incidents
-    assert first == 130
+    assert first == 128
     at_once = [*level, 50.0, *[0.0] * 35]
     [(_, later, _)] = watch(Drawdown, _ten_a_row(noisy(at_once, 1.0))).incidents
     assert later == 134
+
+
+def test_half_of_the_gain_that_goes_at_once_takes_five_updates() -> None:
+    """Measured by the steps of just before, not by those of learning; unless one step makes it, or it comes back."""
+    level = [*noisy([3.0 * n for n in range(100)], 30.0), *noisy([300.0] * 20, 1.0)]
+    falls = [270.0, 230.0, 190.0, 150.0, *[130.0] * 30]
+    first = watch(Drawdown, _ten_a_row([*level, *falls])).incidents[0][1]
+    assert first == len(level) + 8
+    assert watch(Drawdown, _ten_a_row([*level, *[130.0] * 6, *[300.0] * 30])).incidents == []
+    assert watch(Drawdown, _ten_a_row([*level, *falls[:6], *[300.0] * 30])).incidents == []
 
 
 def test_a_return_far_below_all_before_is_a_sheer_fall_with_hardly_a_gain() -> None:
