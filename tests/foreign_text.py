@@ -169,7 +169,7 @@ def _past_the_writer(node: ast.AST, module: str, fine: set[int]) -> Iterator[str
             yield "print() is for nobody"
         case ast.Call(func=ast.Attribute(attr=attr)) if attr in _PRINTERS:
             yield f"{attr}() prints past the writer"
-        case ast.Call(func=ast.Name(id="Html")) if module != "markup.py":
+        case ast.Call(func=ast.Name(id="Html")) if module != "html_markup.py":
             yield "Html() is markup that nothing has escaped: tag() and join() make it"
         case ast.Call(func=ast.Name(id="Console" | "TextColumn" as what)):
             yield f"{what}() is made by the writer"

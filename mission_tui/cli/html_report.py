@@ -20,22 +20,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from mission_tui import __version__
+from mission_tui.cli.html_charts import SIGNS, Mark, chart, line_classes, swatch
 from mission_tui.cli.html_markup import (
     GENERATOR,
-    SIGNS,
     Html,
-    Mark,
-    chart,
     data_block,
     definitions,
     folded,
     join,
-    line_classes,
     page,
     part,
     rows_of,
     section,
-    swatch,
     table_of,
     tag,
 )
