@@ -6,7 +6,7 @@ import io
 
 from msgspec.structs import replace
 
-from mission_tui.cli.tables.runs import PlainBoard, TaskBar
+from mission_tui.cli.tables.progress import PlainBoard, TaskBar
 from mission_tui.cli.terminal_output import Table
 from mission_tui.fleet.views.snapshot import RunView
 

@@ -284,7 +284,7 @@ def _recorded(word: str) -> Side:
 def _measured(
     session: Session, items: list[LaunchItem], seconds: float, repeats: int, *, keep: bool, sweep: bool = False
 ) -> Benched:
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Bench
 
     origin = session.origin
@@ -449,7 +449,7 @@ def _item(session: Session, word: str, assignments: tuple[str, ...]) -> LaunchIt
 
 
 def _tuned(session: Session, item: LaunchItem, plan: TunePlan, *, go_on: bool) -> Tuned:
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.timed_runs import probe_line
     from mission_tui.ipc.requests import Tune
 
@@ -488,7 +488,7 @@ def tune_fleet(session: Session, item: LaunchItem, most: int, budget_s: float, *
 
 
 def _measured_fleet(session: Session, item: LaunchItem, most: int, budget_s: float) -> FleetTuned:
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.fleet.events.marginal_gain import MarginalGain, gain_sentence
     from mission_tui.ipc.requests import TuneFleet
 

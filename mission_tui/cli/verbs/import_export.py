@@ -52,7 +52,7 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
     """
     from mission_tui.cli.follow_runs import of_each_saved, views_of
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Export
 
     target = session.cwd / file

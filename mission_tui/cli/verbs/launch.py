@@ -210,7 +210,8 @@ def _answered(session: Session, launched: Launched) -> tuple[tuple[RunView, ...]
 def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
     from mission_tui.cli.follow_runs import details_of, exit_code, until_ended
-    from mission_tui.cli.tables.runs import board_on, fleet_table, settings_table
+    from mission_tui.cli.tables.progress import board_on
+    from mission_tui.cli.tables.runs import fleet_table, settings_table
 
     stream = sys.stderr if as_json else sys.stdout
     untold = {view.id for view in launched.runs}

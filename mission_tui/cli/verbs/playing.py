@@ -108,7 +108,7 @@ def evaluate_command(
     """
     from mission_tui.cli.follow_runs import of_each_saved, views_of
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.ipc.requests import Evaluate
 
     if fps is not None and render is None:
@@ -326,7 +326,7 @@ def film_command(
     Needs the extra `film`. An environment that draws no pixels is filmed as the characters that show it.
     """
     from mission_tui.cli.tables.documents import write_document
-    from mission_tui.cli.tables.runs import TaskBar
+    from mission_tui.cli.tables.progress import TaskBar
     from mission_tui.cli.tables.timed_runs import check_output
     from mission_tui.ipc.requests import Film
 
