@@ -15,8 +15,8 @@ from pathlib import Path
 __all__ = ["command_line_complaints", "complaints"]
 
 _DOORS = {
-    "Segment": {"strips.py", "glyphs.py", "cell_diff.py", "ansi.py"},
-    "Strip": {"strips.py", "cell_diff.py", "ansi.py"},
+    "Segment": {"strips.py", "glyphs.py", "cell_diff.py"},
+    "Strip": {"strips.py", "cell_diff.py"},
     "Text": {"strips.py"},
     "Console": {"strips.py"},
     "notify": {"app_context.py"},
