@@ -18,8 +18,17 @@ from mission_tui.present.run_state import goal_words, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.plot.canvas import Canvas
-from mission_tui.tui.plot.content import Content, content_of, ghost_of, turn_ghost
-from mission_tui.tui.plot.course import column_at, columns_of, first_history, line_of, pane_chart
+from mission_tui.tui.plot.content import (
+    Content,
+    column_at,
+    columns_of,
+    content_of,
+    first_history,
+    ghost_of,
+    line_of,
+    pane_chart,
+    turn_ghost,
+)
 from mission_tui.tui.plot.curve import set_word
 from mission_tui.tui.plot.picture import _write, frame_for, painted, picture
 from mission_tui.tui.plot.scale import Scale, scale_of, steady, steady_reach

@@ -21,8 +21,7 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, of_machine
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, wrap
-from mission_tui.tui.plot.content import ghost_of, turn_ghost
-from mission_tui.tui.plot.course import first_history
+from mission_tui.tui.plot.content import first_history, ghost_of, turn_ghost
 from mission_tui.tui.screens.snapshot_screen import (
     LEAST_HEIGHT,
     LEAST_WIDTH,

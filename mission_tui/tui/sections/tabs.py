@@ -24,8 +24,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
-from mission_tui.tui.plot.content import Content, content_of
-from mission_tui.tui.plot.course import first_history, line_of
+from mission_tui.tui.plot.content import Content, content_of, first_history, line_of
 from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
 from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status

@@ -23,7 +23,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar, spark
 from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal
-from mission_tui.tui.plot.course import pane_chart
+from mission_tui.tui.plot.content import pane_chart
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.fleet_view_state import row_fingerprint
 from mission_tui.tui.widgets.lines import Lines

@@ -24,7 +24,7 @@ from mission_tui.present.run_state import share_done, state_word, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Part, fit, fit_name, line
-from mission_tui.tui.plot.course import line_of
+from mission_tui.tui.plot.content import line_of
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.fleet_view_state import Row, leader, machine_of, members, row_fingerprint
 from mission_tui.tui.widgets.lines import Lines
