@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
+from mission_tui.plain_files import make_folder, open_folder, open_fresh, open_to_lock, read_plain
 
 REMEDIES = {
     errno.ENOSPC: "free some disk space there",
@@ -134,9 +134,25 @@ class Reserve:
             return False
         return True
 
-    def gives_way_to(self, error: StorageError) -> bool:
-        """Whether `error` is a full disk and the space was just given up for it: then trying again makes sense."""
-        return error.full and self.release()
+    def gives_way_to(self, error: StorageError, piece_bytes: int | None = None) -> bool:
+        """Whether `error` is a full disk and the space, or a piece of it, was just given up for it: then trying again
+        makes sense.
+        """
+        return error.full and (self.release() if piece_bytes is None else self._shrink(piece_bytes))
+
+    def _shrink(self, piece_bytes: int) -> bool:
+        try:
+            left = self.path.lstat().st_size - piece_bytes
+            if left <= 0:
+                return self.release()
+            descriptor = open_to_lock(self.path, make=False)
+            try:
+                os.ftruncate(descriptor, left)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return True
 
     def _free_bytes(self) -> int:
         try:

@@ -33,6 +33,18 @@ def test_only_a_full_disk_is_a_reason_to_give_it_up(tmp_path: Path) -> None:
     assert not reserve.gives_way_to(StorageError("full", errno.ENOSPC))
 
 
+def test_it_is_given_up_piece_by_piece(tmp_path: Path) -> None:
+    """Each full write takes no more than it may need, until nothing is left."""
+    reserve = Reserve(tmp_path / "reserve", SIZE)
+    reserve.hold()
+    full = StorageError("full", errno.ENOSPC)
+    sizes = []
+    while reserve.gives_way_to(full, SIZE // 4):
+        sizes.append(reserve.path.stat().st_size if reserve.path.exists() else 0)
+    assert sizes == [SIZE * 3 // 4, SIZE // 2, SIZE // 4, 0]
+    assert not reserve.held
+
+
 def test_where_there_is_no_folder_there_is_none(tmp_path: Path) -> None:
     """It never raises: room that cannot be kept is only missed later."""
     assert not Reserve(tmp_path / "gone" / "reserve", SIZE).hold()

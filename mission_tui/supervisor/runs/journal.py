@@ -32,6 +32,9 @@ from mission_tui.records.jsonl import AppendLog
 
 log = logging.getLogger(__name__)
 
+PIECE_BYTES = 8 << 10
+"""Of the reserve for one event, which may need a new block; more only where others were quicker."""
+
 Make = Callable[[int, float], FleetEvent]
 
 
@@ -44,7 +47,7 @@ def damaged(file: str, detail: str) -> Make:
 class RunJournal:
     """The one writer of a run's `events.jsonl`. `last_seq` is that of the newest event read from it.
 
-    On a full disk `reserve` is given up for the event.
+    On a full disk `reserve` is given up for the event, piece by piece: rows of the trainings take what is free.
     """
 
     def __init__(self, path: Path, last_seq: int = 0, reserve: Reserve | None = None) -> None:
@@ -100,13 +103,14 @@ class RunJournal:
             self._log = None
 
     def _append(self, make: Make, t: float) -> FleetEvent:
-        try:
-            event = self._write(make, t)
-        except StorageError as error:
-            if self._reserve is None or not self._reserve.gives_way_to(error):
-                raise
-            log.warning("%s; the reserve was given up for it", error)
-            event = self._write(make, t)
+        event = None
+        while event is None:
+            try:
+                event = self._write(make, t)
+            except StorageError as error:
+                if self._reserve is None or not self._reserve.gives_way_to(error, PIECE_BYTES):
+                    raise
+                log.warning("%s; a piece of the reserve was given up for it", error)
         self._last_seq = event.seq
         return event
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from mission_tui.fleet.events.journal import FleetEvent, KeeperLost
-from mission_tui.records.atomic import StorageError
+from mission_tui.records.atomic import Reserve, StorageError
 from mission_tui.records.jsonl import read_all
 from mission_tui.supervisor.runs.journal import FleetJournal, RunJournal
+from tests.full_disk import fill, small_disk
 
 
 def lost(attempt: int, seq: int, t: float) -> KeeperLost:
@@ -35,6 +36,20 @@ def test_what_was_seen_is_held_and_written_later_in_order(tmp_path: Path) -> Non
     assert not damage
     assert events[:2] == held
     assert [(event.seq, event.attempt) for event in events] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_on_a_full_disk_request_after_request_is_written(tmp_path: Path) -> None:
+    """(root) Though the rows of trainings take whatever is free in between, `kill` works all night."""
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        reserve = Reserve(disk / "reserve", 128 << 10)
+        reserve.hold()
+        journal = RunJournal(disk / "events.jsonl", reserve=reserve)
+        for attempt in range(1, 101):
+            fill(disk).rename(disk / f"rows-{attempt}")
+            journal.append(partial(lost, attempt))
+        journal.close()
+        events, damage = read_all(disk / "events.jsonl", FleetEvent)
+        assert ([event.seq for event in events], damage) == (list(range(1, 101)), [])
 
 
 def test_a_half_line_is_set_aside_and_said(tmp_path: Path) -> None:
