@@ -13,7 +13,7 @@ FOLLOWED: Mapping[tuple[str, str], tuple[int, int, int]] = {
     ("drawdown", "ppo.target_kl"): (2, 3, 8),
     ("entropy-collapse", "ppo.ent_coef"): (3, 0, 10),
     ("entropy-collapse", "ppo.learning_rate"): (1, 1, 17),
-    ("explained-variance", "ppo.gamma"): (32, 0, 33),
+    ("explained-variance", "ppo.gamma"): (34, 0, 36),
     ("explained-variance", "ppo.vf_coef"): (22, 0, 24),
     ("grad-norm", "env.normalize"): (7, 2, 16),
     ("kl-persistent", "ppo.clip_range"): (2, 0, 2),
