@@ -204,7 +204,11 @@ def test_serve_says_no_control(
     """It names the runs root beside the address, and then waits for browsers; here without its extra, and for none."""
     bound = SimpleNamespace(getsockname=lambda: ("127.0.0.1", 8765))
     server = SimpleNamespace(
-        HOST="127.0.0.1", ScreenServer=lambda *_: None, listening=lambda _: bound, serve=lambda *_: None
+        HOST="127.0.0.1",
+        ScreenCall=lambda *_: None,
+        ScreenServer=lambda *_: None,
+        listening=lambda _: bound,
+        serve=lambda *_: None,
     )
     monkeypatch.setitem(sys.modules, "mission_tui.web.server", server)
     assert main(["serve", "--port", "0", *(["--json"] if as_json else [])]) == 0
