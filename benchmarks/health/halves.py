@@ -157,7 +157,10 @@ TASKS: Mapping[str, tuple[Half, str]] = {
     "milling": ("scoring", "discrete heads of different sizes, some choices do nothing"),
     "shedding": ("scoring", "cards: a move that is not allowed costs, most are not"),
     "keeping": ("scoring", "a third of what is seen is missing, four observations stacked, paid at the end"),
-    "inverted-zoo": ("scoring", "the settings of the RL zoo on one environment, updates of 32 steps"),
+    "inverted-zoo": (
+        "tuning",
+        "the settings of the RL zoo, updates of 32 steps; moved here once a false warning of it had led to a change",
+    ),
 }
 """Half and reason by the name of the task."""
 
@@ -179,6 +182,7 @@ MOVED = (
     "spelling",
     "parking",
     "throwing",
+    "inverted-zoo",
 )
 """Tasks that scored once, with the seeds of scoring."""
 
@@ -248,7 +252,6 @@ FRESH = (
     "milling",
     "shedding",
     "keeping",
-    "inverted-zoo",
 )
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule that any of them could have led to.

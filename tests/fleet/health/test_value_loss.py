@@ -115,6 +115,16 @@ def test_values_that_are_contradicted_at_once_are_a_warning_whichever_way_the_re
     assert contradicted(fading, [1.0 + 0.5 * n for n in range(24)], [30.0] * 24).changes == []
 
 
+def test_a_return_that_climbs_on_as_before_has_not_jumped() -> None:
+    """However steady its climb was: where nearly each step is the same, any would be many deviations."""
+    climb = [n + 0.02 * (n % 2) for n in range(64)]
+    rows = [
+        {"explained_variance": 0.9 if n != 40 else -0.2, "value_loss": 9.0 if n in (40, 41) else 1.0, "ret": value}
+        for n, value in enumerate(climb)
+    ]
+    assert judged(ValueLoss, [row(n, tags) for n, tags in enumerate(rows, start=1)], SETTINGS).changes == []
+
+
 def test_one_sign_that_lasts_is_enough_where_the_return_falls_at_once() -> None:
     """Explained variance for two updates or the loss for three; not where the return rises or falls by little, nor from
     losses as those of a solved task.

@@ -328,7 +328,9 @@ class _Surprise:
         steps = [after - before for before, after in pairwise(self._means)]
         usual = sum(steps) / KNOWN
         noise = math.hypot(*[step - usual for step in steps]) / math.sqrt(KNOWN)
-        jumped = abs(moved) > max(MOVED_SIGMAS * noise, MOVED_SHARE * span)
+        # A return that climbs steadily has not jumped where it goes on doing so.
+        beyond = min(abs(moved), abs(moved - self._age * usual))
+        jumped = beyond > max(MOVED_SIGMAS * noise, MOVED_SHARE * span)
         fell = -moved > max(FALLEN_SIGMAS * noise, FALLEN_SHARE * span)
         if (self._is_sure and jumped) or (self._is_likely and fell):
             self.on, self._age, self._good = True, 0, 0
