@@ -419,7 +419,7 @@ that nothing teaches, or that looks no step ahead, is told of after six updates 
 caused it also where it began as information. Whoever did that had printed this page by mistake beyond this section,
 with the lists of unclear runs and of false incidents, and took nothing from them.
 
-A twelfth time: the lists of the eleventh set had been read, and rules were changed by what it missed, as above. So seven
+A twelfth time: the lists of the eleventh set had been read, and rules were changed by what it missed. So seven
 tasks were planned and recorded, of kinds that were lacking still, by somebody who had read no rule and judged no run,
 but had seen the tables of the eleventh set on this page: things that two arms lift (`lifting`), long queues
 (`tolling`), two actions of very different sizes (`welding`), discrete heads (`milling`), cards (`shedding`), missing
