@@ -147,10 +147,10 @@ class ExplainedVariance(Rule):
         risen = self.context.settings.gamma is None and self._has_risen()
         near, untaught = self._horizon.is_none(risen=risen), self.context.losses.values_are_untaught
         useless = (near or untaught) and not (self._success.solved or self._success.at_ceiling)
-        # What is known needs no second look, only a return that neither rises nor has just come to rest at its best.
-        rises = self._success.may_rise or (self._holds and self._success.rises_now)
         known = useless and (untaught or self.context.settings.gamma is not None)
-        known = known and (self._useless.on or self._known.on or not rises)
+        if known and not (self._useless.on or self._known.on):
+            # What is known needs no second look, only a return that neither rises nor came to rest at its best.
+            known = not (self._success.may_rise or (self._holds and self._success.rises_now))
         self._known.update(over=known, calm=not known)
         useless = useless and (self._useless.on or not self._success.rises_now)
         self._useless.update(over=useless, calm=not useless)
