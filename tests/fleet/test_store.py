@@ -536,6 +536,8 @@ def test_symptoms_of_what_became_a_symptom_itself_are_told_below_it() -> None:
     late = structs.replace(fall, id="std-1-5", rule="policy-std", severity="critical", first_update=5, part_of=fall.id)
     assert [it.id for it in in_order([fall, late, story])] == [story.id, fall.id, late.id]
     assert [(it.id, it.severity) for it in stories([fall, late, story])] == [(story.id, "critical")]
+    deep = [structs.replace(fall, id=f"f{n}", part_of=f"f{n - 1}" if n else "") for n in range(5000)]
+    assert list(in_order(deep)) == deep
 
 
 class Counted(list[Finding]):

@@ -152,10 +152,17 @@ def in_order(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _symptoms_in_order(cause: Finding, parts: Mapping[str, list[Finding]]) -> Iterator[Finding]:
-    """What `cause` brought about, oldest first, each with its own symptoms, which were found before its cause was."""
-    for symptom in sorted(symptoms_of(cause, parts.get(cause.id, ())), key=lambda it: it.first_update):
-        yield symptom
-        yield from _symptoms_in_order(symptom, parts)
+    """What `cause` brought about, oldest first, each with its own symptoms, which were found before its cause was.
+
+    However deep: a stranger's file may have any number of them, each below the one before.
+    """
+    waiting = [cause]
+    while waiting:
+        told = waiting.pop()
+        if told is not cause:
+            yield told
+        found = symptoms_of(told, parts.get(told.id, ()))
+        waiting += sorted(found, key=lambda it: it.first_update, reverse=True)
 
 
 def _parts(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
