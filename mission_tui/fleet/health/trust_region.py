@@ -29,6 +29,8 @@ SAFE_TIMES = 4.0
 HIGH_PRESSURE = 2.0
 """Update pressure from which on the settings themselves explain large steps."""
 MANY_EPOCHS = 8
+LOWER_RATE = "lower the learning rate to a usual one"
+LOWER_FOR_STEPS = "lower the learning rate to what so many gradient steps can bear"
 TARGET_RADII = 1.5
 """SB3 ends an update beyond 1.5 x `target_kl`; the health guide's range for it is 1 to 1.5 radii."""
 TINY_TARGET = 0.1
@@ -258,10 +260,10 @@ def far_too_high(settings: Settings, row: Row | None) -> tuple[str, tuple[str, .
     rate = learning_rate_of(row, settings)
     pressure = pressure_of(settings, rate)
     if pressure is None and rate is not None and EXTREME_RATE <= rate < math.inf:
-        return "lower the learning rate to a usual one", (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
+        return LOWER_RATE, (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
     if pressure is None or rate is None or not is_extreme(pressure, rate):
         return None
-    return "lower the learning rate to what so many gradient steps can bear", _usual_rate(settings, rate, pressure)
+    return LOWER_FOR_STEPS, _usual_rate(settings, rate, pressure)
 
 
 def _usual_rate(settings: Settings, rate: float, pressure: float) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.health.phrases import COMPARE_FIRST, learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row
 from mission_tui.fleet.health.settings import Settings
-from mission_tui.fleet.health.trust_region import far_too_high
+from mission_tui.fleet.health.trust_region import LOWER_FOR_STEPS, LOWER_RATE, far_too_high
 from mission_tui.fleet.specs.sizes import REFERENCE_LEARNING_RATE
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.windows import Numbers
@@ -69,18 +69,25 @@ of them where the bonus is 1 and rewards are normalised.
 """
 
 ANY_RULE = "any"
+RAISE_RATE = "raise the learning rate to a usual one"
+SET_RATE = "set a learning rate"
+LONGER_ROLLOUT = "collect more steps before each update"
+WHOLE_GRADIENTS = "leave gradients their usual length"
+LOOK_AHEAD = "let the policy look further ahead"
+TEACH_VALUES = "give the value loss its usual weight"
+SMALLER_BONUS = "lower the entropy bonus to a usual one"
 USUAL_ADVICE = frozenset(
-    {
-        "lower the learning rate to what so many gradient steps can bear",
-        "lower the learning rate to a usual one",
-        "raise the learning rate to a usual one",
-        "set a learning rate",
-        "collect more steps before each update",
-        "leave gradients their usual length",
-        "let the policy look further ahead",
-        "give the value loss its usual weight",
-        "lower the entropy bonus to a usual one",
-    }
+    (
+        RAISE_RATE,
+        SET_RATE,
+        LONGER_ROLLOUT,
+        WHOLE_GRADIENTS,
+        LOOK_AHEAD,
+        TEACH_VALUES,
+        SMALLER_BONUS,
+        LOWER_FOR_STEPS,
+        LOWER_RATE,
+    )
 )
 """What is advised here, which cures the same whichever rule speaks."""
 
@@ -125,15 +132,15 @@ def _rate(settings: Settings, row: Row | None) -> Words | None:
     if rate is not None and pressure is None and 0.0 <= rate < LEAST_RATE and planned == rate:
         reference = (f"ppo.learning_rate={REFERENCE_LEARNING_RATE:g}",)
         if rate == 0.0:
-            return "the learning rate is 0", "set a learning rate", reference
-        return cause, "raise the learning rate to a usual one", reference
+            return "the learning rate is 0", SET_RATE, reference
+        return cause, RAISE_RATE, reference
     if rate is None or pressure is None:
         return None
     if isinstance(planned, Schedule) or planned is None or not 0.0 < rate <= planned:
         return None
     if pressure_of(settings, planned) is not None and pressure < LEAST_PRESSURE and planned < 2.0 * rate:
         better = min(REFERENCE_LEARNING_RATE, rate / pressure)
-        return cause, "raise the learning rate to a usual one", (f"ppo.learning_rate={better:.2g}",)
+        return cause, RAISE_RATE, (f"ppo.learning_rate={better:.2g}",)
     return None
 
 
@@ -144,7 +151,7 @@ def _rollout(settings: Settings, row: Row | None) -> Words | None:
         return None
     return (
         f"an update learns from {size} transitions, too few to tell a good action from a lucky one",
-        "collect more steps before each update",
+        LONGER_ROLLOUT,
         (f"ppo.n_steps={USUAL_STEPS // (settings.n_envs or 1)}",),
     )
 
@@ -155,7 +162,7 @@ def _cut(settings: Settings) -> Words | None:
         return None
     return (
         f"ppo.max_grad_norm = {settings.max_grad_norm:g} cuts every gradient to next to nothing",
-        "leave gradients their usual length",
+        WHOLE_GRADIENTS,
         (f"ppo.max_grad_norm={USUAL_GRAD_NORM:g}",),
     )
 
@@ -165,14 +172,14 @@ def _coefficient(settings: Settings, losses: LossParts) -> Words | None:
     if gamma is not None and gamma < LEAST_GAMMA:
         return (
             f"ppo.gamma = {gamma:g} looks {round(1.0 / (1.0 - gamma), 1):g} steps ahead, and no further",
-            "let the policy look further ahead",
+            LOOK_AHEAD,
             (f"ppo.gamma={USUAL_GAMMA:g}",),
         )
     if losses.values_are_untaught or (value is not None and value < LEAST_VALUE_COEF):
         weight = f"ppo.vf_coef = {value:g}" if value is not None else "by train/loss ppo.vf_coef is about 0"
         return (
             f"{weight}: the value function hardly learns, so advantages are mostly noise",
-            "give the value loss its usual weight",
+            TEACH_VALUES,
             (f"ppo.vf_coef={USUAL_VALUE_COEF:g}",),
         )
     return bonus_words(losses) if losses.large_bonus else None
@@ -182,7 +189,7 @@ def bonus_words(losses: LossParts) -> Words:
     """Cause and advice of an entropy bonus that is too large."""
     return (
         f"{losses.large_bonus}: acting at random pays more than the task does",
-        "lower the entropy bonus to a usual one",
+        SMALLER_BONUS,
         (f"ppo.ent_coef={USUAL_ENTROPY_COEF:g}",),
     )
 
