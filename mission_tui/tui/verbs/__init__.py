@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette, resume
+from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette
 from mission_tui.tui.verbs.orders import Verb
 
 __all__ = ["VERBS"]
 
 VERBS: Mapping[str, Verb] = {
     **orders.VERBS,
-    **resume.VERBS,
     **bookkeeping.VERBS,
     **launch.VERBS,
     **looking.VERBS,
