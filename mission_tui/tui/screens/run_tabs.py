@@ -29,7 +29,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import literal
 from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.screens.questions import Picker, ask_line, type_command
-from mission_tui.tui.sections.config import Other
+from mission_tui.tui.sections.details import Other
 from mission_tui.tui.sections.watch import WatchView, picture_room, watch_lines
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.player_feed import PlayerFeed

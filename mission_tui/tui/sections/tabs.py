@@ -78,29 +78,24 @@ def search_of(data: RunData | None) -> SearchResult | None:
 
 def _answered(tab: str, view: RunView, data: RunData, width: int, height: int, now: float) -> list[Strip]:
     """A tab whose content the supervisor has to be asked for."""
-    if tab == "episodes":
-        from mission_tui.fleet.history.series import EPISODES
-        from mission_tui.tui.sections.episodes import episodes
-
-        return episodes(view, data.history.get(EPISODES), data.trouble or "", width, height)
     if tab == "log" and data.log.attempt is not None:
         from mission_tui.tui.drawing.strips import fold
 
         lines = data.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
+    from mission_tui.tui.sections.details import checkpoints, config, episodes, journal
+
+    if tab == "episodes":
+        from mission_tui.fleet.history.series import EPISODES
+
+        return episodes(view, data.history.get(EPISODES), data.trouble or "", width, height)
     if (details := data.details) is not None:
         match tab:
             case "config":
-                from mission_tui.tui.sections.config import config
-
                 return config(details, width)
             case "checkpoints":
-                from mission_tui.tui.sections.checkpoints import checkpoints
-
                 return checkpoints(details, width, now)
             case "journal":
-                from mission_tui.tui.sections.checkpoints import journal
-
                 return journal(details, width, now)
     return [line([(f" {data.trouble or 'asking…'}", colours.QUIET)], width)]
 
