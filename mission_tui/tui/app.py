@@ -233,7 +233,7 @@ class MissionApp(HostApp, inherit_bindings=False):
 
     def show_error(self, error: Exception) -> None:
         """Over everything, and the session goes on."""
-        from mission_tui.tui.screens.sheet import ErrorScreen
+        from mission_tui.tui.screens.sheets import ErrorScreen
 
         self.push_screen(ErrorScreen(error))
 

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from mission_tui.tui import screens
 from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.sheets import Sheet
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from tests.tui import test_sheet_looks

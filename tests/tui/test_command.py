@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.tui.screens.info_sheets import OutputScreen
-from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.screens.sheets import ErrorScreen, OutputScreen
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import staged
 

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 
 from mission_tui.tui.actions import ACTIONS, Place, key_label, launches, offered
-from mission_tui.tui.screens.info_sheets import HelpScreen
 from mission_tui.tui.screens.questions import Picker
+from mission_tui.tui.screens.sheets import HelpScreen
 from tests.tui.stage import PRESETS, staged
 
 ALL: tuple[Place, ...] = get_args(Place)

@@ -17,7 +17,7 @@ from mission_tui.ipc.replies import HistoryReply
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
-from mission_tui.tui.screens.info_sheets import result_rows
+from mission_tui.tui.screens.sheets import result_rows
 from mission_tui.tui.sections.details import Other, checkpoints, config, difference, episodes, stacked
 from mission_tui.tui.sections.health import health
 from mission_tui.tui.sections.machine import usage_lines

@@ -27,10 +27,9 @@ from mission_tui.tui import screens
 from mission_tui.tui.actions import ACTIONS
 from mission_tui.tui.app import MissionApp
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.info_sheets import AwayScreen, EvaluationScreen, HelpScreen, OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm, MachinePicker, SmokeScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen, LineInputScreen, Picker
-from mission_tui.tui.screens.sheet import ErrorScreen, Sheet
+from mission_tui.tui.screens.sheets import AwayScreen, ErrorScreen, EvaluationScreen, HelpScreen, OutputScreen, Sheet
 from mission_tui.tui.screens.verdict import TrialScreen, VerdictScreen
 from tests.tui.fake_client import FEWER_EPOCHS, Respond
 from tests.tui.fleets import ENDED, GPU1, HERE, NOW, TRIAL, a_fleet, a_run, several

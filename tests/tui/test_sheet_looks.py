@@ -19,7 +19,7 @@ from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply, Played
 from mission_tui.ipc.requests import Clean, Compare, Play
-from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.screens.sheets import ErrorScreen
 from tests.tui.fake_client import FakeClient, Respond
 from tests.tui.fleets import ENDED, GPU1, HERE, LIVE, NOW, TRIAL, a_fleet, a_run, several
 from tests.tui.sides import a_side

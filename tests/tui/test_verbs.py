@@ -13,9 +13,8 @@ from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict
 from mission_tui.ipc.replies import Accepted, CleanReply, Evaluated, LeftoverRow, Progress, Refused, VerdictReply
 from mission_tui.ipc.requests import Act, Clean, Evaluate, GetSnapshot, Remove, Restore, Resume
 from mission_tui.tui.screens.fleet import FleetScreen
-from mission_tui.tui.screens.info_sheets import EvaluationScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen
-from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.screens.sheets import ErrorScreen, EvaluationScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.verbs import orders
 from tests.tui.fake_client import details, evaluation

@@ -24,7 +24,7 @@ from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import fit_name, line, rendered, words, wrap
-from mission_tui.tui.screens.sheet import HintLine, keys_of, still_open
+from mission_tui.tui.screens.sheets import HintLine, keys_of, still_open
 from mission_tui.tui.sections.ranking import MEAN_CI, Facts, Words, facts_table, hue_of, interval, ranking, title_line
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.charts import ComparisonChart

@@ -30,7 +30,7 @@ from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, whole_hints, wrap
 from mission_tui.tui.screens.questions import ConfirmScreen, Picker, ask_line
-from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.screens.sheets import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch, draft_of, kept_words
 from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, MachinePrices, machines_of

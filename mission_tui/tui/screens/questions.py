@@ -29,8 +29,7 @@ from mission_tui.procfs import short_name
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, rendered, words, wrap
-from mission_tui.tui.screens.info_sheets import OutputScreen
-from mission_tui.tui.screens.sheet import Sheet, still_open
+from mission_tui.tui.screens.sheets import OutputScreen, Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import ScrollLines

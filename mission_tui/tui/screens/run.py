@@ -16,7 +16,7 @@ from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.plot.content import ghost_of, turn_ghost
 from mission_tui.tui.screens.run_tabs import ConfigDiffTarget, PlayAct, Player, RunPlayer, copy_lines, lines_of
-from mission_tui.tui.screens.sheet import still_open
+from mission_tui.tui.screens.sheets import still_open
 from mission_tui.tui.screens.snapshot_screen import LEAST_HEIGHT, LEAST_WIDTH, SnapshotScreen, bindings
 from mission_tui.tui.sections.details import held_against
 from mission_tui.tui.sections.tabs import search_of, section

@@ -27,8 +27,8 @@ from mission_tui.present.run_settings import OF_A_COMMAND
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import literal
-from mission_tui.tui.screens.info_sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.screens.questions import Picker, ask_line, type_command
+from mission_tui.tui.screens.sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.sections.details import Other
 from mission_tui.tui.sections.watch import WatchView, picture_room, watch_lines
 from mission_tui.tui.state.app_context import AppContext

@@ -24,7 +24,7 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, line, rendered, words, wrap
-from mission_tui.tui.screens.sheet import Sheet
+from mission_tui.tui.screens.sheets import Sheet
 from mission_tui.tui.state.app_context import AppContext
 
 _STYLES: dict[Grade, Style] = {

@@ -27,8 +27,8 @@ from mission_tui.paths import SERVED
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import home_relative
-from mission_tui.tui.screens.info_sheets import AwayScreen, EvaluationScreen, HelpScreen
 from mission_tui.tui.screens.questions import Picker, ask_line
+from mission_tui.tui.screens.sheets import AwayScreen, EvaluationScreen, HelpScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.verbs.orders import Verb

@@ -11,9 +11,8 @@ from textual.events import Paste
 
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import MachineView
-from mission_tui.tui.screens.info_sheets import OutputScreen
 from mission_tui.tui.screens.launch_form import LaunchForm, MachinePicker
-from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.screens.sheets import ErrorScreen, OutputScreen
 from mission_tui.tui.screens.snapshot_screen import SnapshotScreen
 from mission_tui.tui.widgets.form_fields import CompletionLine, Field
 from tests.faults.hostile.supervisor import BEGUN, Text

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 
 from mission_tui.tui.actions import ACTIONS, Action, Place, offered
-from mission_tui.tui.screens.sheet import ErrorScreen
+from mission_tui.tui.screens.sheets import ErrorScreen
 from mission_tui.tui.state.news import desktop_note
 from tests.faults.campaign.part import Part, Tell, Violation, chance
 from tests.faults.hostile.emulator import Emulator, hidden
