@@ -241,8 +241,8 @@ def tune_result_of(tuned: Tuned) -> TuneResult:
 
 def probe_line(progress: Progress) -> str:
     """One probe that is done, and how many there may be."""
-    from mission_tui.fleet.tuning.candidates import label_of
     from mission_tui.fleet.tuning.record import ProbeDone
+    from mission_tui.fleet.tuning.tune_state import label_of
 
     probe = msgspec.convert(progress.fact, ProbeDone)
     rate = f"{probe.steps_per_s:,.0f} steps/s" if probe.steps_per_s is not None else probe.why

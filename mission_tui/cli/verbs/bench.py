@@ -198,8 +198,8 @@ def _sweep(
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.cli.tables.timed_runs import left_out, sweep_bars, sweep_facts, write_picture, write_sweep
     from mission_tui.fleet.timed_runs import Side
-    from mission_tui.fleet.tuning.candidates import label_of
     from mission_tui.fleet.tuning.sweep import plan_sweep, sweep_result
+    from mission_tui.fleet.tuning.tune_state import label_of
     from mission_tui.present.numbers import duration
     from mission_tui.records.tuning_files import load_profile, profile_path, write_profile
 

@@ -16,8 +16,8 @@ from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import WITH_WORKERS
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.timed_runs import MedianSpeed, Ratio, Side, incomparable, noise_of, pace_of, ratios_of
-from mission_tui.fleet.tuning.candidates import Candidate, Refused, label_of
 from mission_tui.fleet.tuning.profile import SETTABLE, HostProfile, settings_of, task_of
+from mission_tui.fleet.tuning.tune_state import Candidate, Refused, label_of
 
 MOST = 25
 """Each with the preset's own settings beside it; a minute for each of three rounds makes more than an hour of these."""

@@ -13,7 +13,6 @@ from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
-from mission_tui.fleet.tuning.candidates import challengers, label_of, shape_refusal, steps_per_sample
 from mission_tui.fleet.tuning.record import (
     GIVE_UP_TIMES,
     KNOBS,
@@ -24,7 +23,18 @@ from mission_tui.fleet.tuning.record import (
     patience_s,
     probe_spec,
 )
-from mission_tui.fleet.tuning.tune_state import PAIRS, Field, NextProbe, TuneState, tune_result, tune_state
+from mission_tui.fleet.tuning.tune_state import (
+    PAIRS,
+    Field,
+    NextProbe,
+    TuneState,
+    challengers,
+    label_of,
+    shape_refusal,
+    steps_per_sample,
+    tune_result,
+    tune_state,
+)
 
 TO_COME = 3 * 3 + 2 * 3 + 2 * 4
 """Probes of three numbers of threads and of both ways to compile in three rounds each, and four pairs."""
