@@ -21,7 +21,7 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 
 from benchmarks.health.train import Bench, Tamper
 from mission_tui.envs import MissionGymVector, load_mission
-from mission_tui.envs.scoring import Progress, RewardModel
+from mission_tui.envs.core import Progress, RewardModel
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.atomic import StorageError
 from mission_tui.trainer.state.checkpoint import Checkpoints

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import ActionWrapper, Wrapper, spaces
 from numpy.typing import NDArray
 
-from mission_tui.envs.render import page
+from mission_tui.envs.mission_gym import page
 
 Known = TypeVar("Known")
 
