@@ -21,7 +21,7 @@ from mission_tui.procfs import call_process
 from mission_tui.trainer import process
 from mission_tui.trainer.failures import CallbackError, Failure, classify, complain
 from mission_tui.trainer.orders import Attempt, Link, Orders
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.record import Record, write_timed_metrics
 from mission_tui.trainer.running_time import notice_stops
 
 if TYPE_CHECKING:
@@ -79,25 +79,19 @@ def train(
         with process.collecting_later():
             process.cap_threads(spec.run.threads or 1)
             from mission_tui.envs.channel import record_shared_names
-            from mission_tui.trainer.torch_compiler import load_everything, use_plain_optimizers
+            from mission_tui.trainer.torch_compiler import load_compiler, load_everything, use_plain_optimizers
             from mission_tui.trainer.training import Job
 
             use_plain_optimizers()
             load_everything()
             if spec.run.compile:
-                from mission_tui.trainer.torch_compiler import load_compiler
-
                 load_compiler()
-            if spec.run.duration_s is not None:
-                # What may have changed on the disk by then is loaded now, as everything else is.
-                from mission_tui.trainer import timed_metrics  # noqa: F401
         record_shared_names(os.environ)
         job = Job(attempt, spec, record, orders, link)
         how = job.train()
         leave_fork()
         record.ended(how, job.checkpoint, cause=job.cause, unsaved=job.unsaved)
-        if spec.run.duration_s is not None:
-            _write_timed(attempt, spec, finished=how == "finished")
+        _write_timed(attempt, spec, finished=how == "finished")
         settled(0)
     except Exception as error:  # noqa: BLE001 - the edge of the process: whatever it is becomes the last record
         leave_fork(error)
@@ -118,8 +112,6 @@ def train(
 
 def _write_timed(attempt: Attempt, spec: Spec, *, finished: bool) -> None:
     """Beside the rows of a run with a budget in seconds; what it learned is safe already."""
-    from mission_tui.trainer.timed_metrics import write_timed_metrics
-
     try:
         write_timed_metrics(attempt.run_dir, attempt.number, spec, finished=finished)
     except (MissionError, OSError) as error:

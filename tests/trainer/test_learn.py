@@ -19,8 +19,8 @@ from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten,
 from mission_tui.records.jsonl import AppendLog
 from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.trainer.orders import Orders
+from mission_tui.trainer.record import write_timed_metrics
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.timed_metrics import write_timed_metrics
 from tests.trainer.harness import PROBES, new_run, order_in, phases, run_attempt, spec_with, stop_in
 
 
