@@ -21,8 +21,7 @@ from benchmarks.results import Row, Sheet, asked_as, busy_elsewhere, write_sheet
 from benchmarks.rows import bounded
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.errors import MissionError
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_ppo
+from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.vec_env import build_vec_env

@@ -57,8 +57,7 @@ def measured(spec: Spec, measure_s: float) -> Floor:
     # Only the process that measures pays for torch.
     import torch as th
 
-    from mission_tui.trainer.building.arguments import ppo_arguments
-    from mission_tui.trainer.building.model import build_scratch
+    from mission_tui.trainer.building.model import build_scratch, ppo_arguments
     from mission_tui.trainer.vec_env import build_vec_env
 
     th.set_num_threads(1)

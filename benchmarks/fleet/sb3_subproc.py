@@ -25,7 +25,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv
 
 from benchmarks.fleet.shapes import spec_of
 from mission_tui.envs import MissionGym
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import ppo_arguments
 
 LEAST_MINIBATCHES = 2
 PATIENCE = 4

@@ -31,8 +31,7 @@ from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train as train_attempt
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_scratch
+from mission_tui.trainer.building.model import build_scratch, ppo_arguments
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record
 from mission_tui.trainer.state.checkpoint import load_checkpoint

@@ -23,7 +23,7 @@ from benchmarks.zoo.agents_table import Returns
 from mission_tui.fleet.specs.spec import Spec, parse_part
 from mission_tui.records.sb3_run.folder import find_folder
 from mission_tui.records.sb3_run.normalizer_file import Array, read_statistics
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import ppo_arguments
 
 __all__ = ["played_by_stock"]
 

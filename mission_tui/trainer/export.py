@@ -27,8 +27,7 @@ from mission_tui.records.atomic import storing
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.records.sb3_run.normalizer_file import STATISTICS
-from mission_tui.trainer.building.arguments import learner_arguments, ppo_arguments
-from mission_tui.trainer.building.model import build_learner
+from mission_tui.trainer.building.model import build_learner, learner_arguments, ppo_arguments
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.process import Say, answer, lower_priority
 from mission_tui.trainer.spaces import described_space

@@ -23,7 +23,7 @@ from mission_tui.fleet.specs.preset import check_live, with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order
 from mission_tui.records.atomic import StorageError
-from mission_tui.trainer.building.arguments import learner_arguments
+from mission_tui.trainer.building.model import learner_arguments
 from mission_tui.trainer.callbacks import Callbacks
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.learner import Learner, timed

@@ -18,10 +18,9 @@ from mission_tui.fleet.specs.algorithm import engine_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.atomic import StorageError, write_atomic, write_json
-from mission_tui.trainer.building.arguments import learner_arguments
 from mission_tui.trainer.building.device_speeds import NetShape
 from mission_tui.trainer.building.effective import effective_toml, loaded_modules, machine_facts, versions
-from mission_tui.trainer.building.model import build_learner, choose_device, use_tf32
+from mission_tui.trainer.building.model import build_learner, choose_device, learner_arguments, use_tf32
 from mission_tui.trainer.callbacks import Callbacks, build_callbacks
 from mission_tui.trainer.failures import Failure, complain
 from mission_tui.trainer.learn import LiveSettings, Training

@@ -14,7 +14,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import ppo_arguments
 
 
 def sb3_vec(env_id: str, lanes: int, around: Callable[[Any], Any] = lambda env: env) -> DummyVecEnv:

@@ -172,7 +172,7 @@ def test_evaluation_plays_allowed_actions_only(policy: str, tmp_path: Path, capf
 def test_a_player_remembers_an_episode_and_forgets_it_at_the_next() -> None:
     """The same observation is answered by what came before it in this episode, and by nothing that came before that."""
     spec = spec_of(RECURRENT, env={"id": "Pendulum-v1", "n_envs": 1})
-    from mission_tui.trainer.building.arguments import ppo_arguments
+    from mission_tui.trainer.building.model import ppo_arguments
 
     model = build_ppo(ppo_arguments(spec), build_vec_env(spec, None).vec, 0, "cpu", "recurrent_ppo")
     assert model.env is not None

@@ -20,8 +20,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.records.atomic import StorageError
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_ppo
+from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.export import _replace, _vec, main
 from mission_tui.trainer.spaces import described, described_space
 from mission_tui.trainer.state.boundary import restore_learner

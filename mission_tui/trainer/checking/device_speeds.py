@@ -64,9 +64,8 @@ def _measured(spec: Spec, pickled: bytes, say: Say) -> tuple[str, DeviceSpeeds] 
     if not torch.cuda.is_available():
         say({"why": "torch sees no CUDA device"})
         return None
-    from mission_tui.trainer.building.arguments import ppo_arguments
     from mission_tui.trainer.building.device_speeds import shape_in
-    from mission_tui.trainer.building.model import compare_devices
+    from mission_tui.trainer.building.model import compare_devices, ppo_arguments
     from mission_tui.trainer.torch_compiler import use_plain_optimizers
 
     # As in a trainer: otherwise the first optimizer imports what takes as long as torch.

@@ -114,7 +114,7 @@ def _import_trainer(say: Say) -> None:
 
 def _check_classes(spec: Spec) -> None:
     """Find every class of the user's that a training will need; such a module imports torch in any case."""
-    from mission_tui.trainer.building.arguments import learner_arguments
+    from mission_tui.trainer.building.model import learner_arguments
     from mission_tui.trainer.callbacks import check_callbacks
 
     learner_arguments(spec)

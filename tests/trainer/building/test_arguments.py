@@ -12,9 +12,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import LinearSchedule
 
 from mission_tui.errors import PresetError
-from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.effective import effective_toml
-from mission_tui.trainer.building.model import build_ppo
+from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import spec_with
 

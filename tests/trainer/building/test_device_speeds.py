@@ -22,9 +22,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import keep_speeds, measured_of
 from mission_tui.trainer.building import device_speeds
-from mission_tui.trainer.building.arguments import ppo_arguments
 from mission_tui.trainer.building.device_speeds import NetShape, speeds_apart
-from mission_tui.trainer.building.model import choose_device, compare_devices
+from mission_tui.trainer.building.model import choose_device, compare_devices, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.process import children
 from mission_tui.trainer.vec_env import build_vec_env

@@ -12,7 +12,7 @@ import torch as th
 
 from mission_tui.errors import PresetError
 from mission_tui.trainer import export
-from mission_tui.trainer.building.arguments import ppo_arguments
+from mission_tui.trainer.building.model import ppo_arguments
 from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.state.model_state import copy_parameters
 from tests.trainer.harness import alike, equal, new_run, run_attempt, spec_with, stop_in

@@ -13,8 +13,7 @@ import torch as th
 
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.records.runs.spec_file import write_spec
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_ppo
+from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.state.model_state import copy_moments

@@ -18,8 +18,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
 from mission_tui.records.runs.spec_file import read_spec, write_spec
 from mission_tui.trainer import export
-from mission_tui.trainer.building.arguments import ppo_arguments
-from mission_tui.trainer.building.model import build_ppo
+from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.ppo.rollout_buffer import ResidentBuffer
 from mission_tui.trainer.spaces import refusal, stacked
