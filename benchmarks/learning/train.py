@@ -34,14 +34,14 @@ from mission_tui.trainer.__main__ import train as train_attempt
 from mission_tui.trainer.building.model import build_scratch, ppo_arguments
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.model_state import (
+from mission_tui.trainer.state.boundary import (
     Tensors,
     capture_normalizer,
     copy_parameters,
     put_parameters,
     restore_normalizer,
 )
+from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.tree import Tree
 from mission_tui.trainer.vec_env import build_vec_env
 from mission_tui.trainer.vec_env.episodes import play

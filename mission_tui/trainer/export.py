@@ -31,8 +31,14 @@ from mission_tui.trainer.building.model import build_learner, learner_arguments,
 from mission_tui.trainer.named_parts import check_contrib
 from mission_tui.trainer.process import Say, answer, lower_priority
 from mission_tui.trainer.spaces import described_space
-from mission_tui.trainer.state import model_state
-from mission_tui.trainer.state.boundary import Boundary
+from mission_tui.trainer.state.boundary import (
+    Boundary,
+    put_all_moments,
+    put_learned,
+    put_moments,
+    put_parameters,
+    restore_normalizer,
+)
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process, spaces_alone
@@ -93,8 +99,8 @@ def _stock_model(spec: Spec, vec: Any, boundary: Boundary) -> Any:
         model = cls(env=vec, seed=facts["seed"], device="cpu", _init_setup_model=False, **arguments)
     model.n_envs = spec.env.n_envs
     model._setup_model()
-    model_state.put_parameters(model.policy, boundary.parameters)
-    model_state.put_moments(dict(model.policy.named_parameters()), boundary.moments, model.policy.optimizer)
+    put_parameters(model.policy, boundary.parameters)
+    put_moments(dict(model.policy.named_parameters()), boundary.moments, model.policy.optimizer)
     model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
     return model
 
@@ -106,8 +112,8 @@ def _other_model(spec: Spec, other: OtherAlgorithm, vec: Any, boundary: Boundary
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = build_learner(spec, {**arguments, **buffer}, vec, boundary.state["facts"]["seed"], "cpu")
-    model_state.put_learned(model, boundary.parameters)
-    model_state.put_all_moments(model, boundary.moments)
+    put_learned(model, boundary.parameters)
+    put_all_moments(model, boundary.moments)
     model.n_envs = spec.env.n_envs
     model.num_timesteps, model._n_updates = boundary.timesteps, boundary.state["n_updates"]
     if other.off_policy:
@@ -127,7 +133,7 @@ def _stock_class(algo: Algo) -> Any:
 
 
 def _save_normalizer(vec: VecNormalize, boundary: Boundary, file: Path) -> str:
-    model_state.restore_normalizer(vec, boundary.state["normalizer"], lanes=False)
+    restore_normalizer(vec, boundary.state["normalizer"], lanes=False)
     beside = file.with_suffix(STATISTICS)
     # As its `save` does, which takes no file that is open.
     _replace(beside, lambda opened: pickle.dump(vec, opened))

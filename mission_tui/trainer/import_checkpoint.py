@@ -54,10 +54,16 @@ from mission_tui.trainer.building.effective import versions
 from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads, lower_priority
-from mission_tui.trainer.state import model_state
-from mission_tui.trainer.state.boundary import Boundary, Progress, capture
+from mission_tui.trainer.state.boundary import (
+    Boundary,
+    Progress,
+    Tensors,
+    capture,
+    copy_learned,
+    copy_moments,
+    restore_normalizer,
+)
 from mission_tui.trainer.state.checkpoint import checkpoint_name, fill_checkpoint
-from mission_tui.trainer.state.model_state import Tensors
 from mission_tui.trainer.state.resume import facts_of
 from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.tree import Tree
@@ -134,7 +140,7 @@ def _put(model: Learner, foreign: ForeignModel) -> None:
         state = {index: {name: it.clone() for name, it in kept.items()} for index, kept in moments.items()}
         groups = owners[member].state_dict()["param_groups"]
         owners[member].load_state_dict({"state": state, "param_groups": groups})
-    for kind in (model_state.copy_learned(model), model_state.copy_moments(model)):
+    for kind in (copy_learned(model), copy_moments(model)):
         for name, tensor in kind.items():
             if tensor.is_floating_point() and not bool(th.isfinite(tensor).all()):
                 raise CheckpointError(f"the file holds nan or infinite numbers in {name}; it was not imported")
@@ -167,7 +173,7 @@ def put_statistics(normalizer: VecNormalize, path: Path) -> None:
     said = read_statistics(path)
     observations = {key: _moments(moments, path) for key, moments in said.obs.items()}
     try:
-        model_state.restore_normalizer(normalizer, {"obs": observations, "ret": _moments(said.ret, path)}, lanes=False)
+        restore_normalizer(normalizer, {"obs": observations, "ret": _moments(said.ret, path)}, lanes=False)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from None
 

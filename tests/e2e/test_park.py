@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer.state.boundary import Tensors
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.model_state import Tensors
 from tests.shell import Shell
 from tests.waiting import until
 

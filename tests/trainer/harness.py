@@ -19,8 +19,8 @@ from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record
+from mission_tui.trainer.state.boundary import Tensors
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.model_state import Tensors
 
 TINY: dict[str, dict[str, Any]] = {
     "env": {"id": "CartPole-v1", "n_envs": 2, "vec": "inline"},

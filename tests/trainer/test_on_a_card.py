@@ -14,7 +14,7 @@ import torch as th
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, ResidentBuffer
-from mission_tui.trainer.state.model_state import Tensors
+from mission_tui.trainer.state.boundary import Tensors
 from tests.stand_in_cuda import MixedDevicesError, OnCard, stand_in_cuda
 from tests.trainer.contrib_cases import MASKABLE, RECURRENT, needs_contrib
 from tests.trainer.harness import PROBES, Ran, new_run, run_attempt, spec_with, stop_in

@@ -38,8 +38,8 @@ from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import mission_rules
 from mission_tui.trainer.process import Say, answer, cap_threads, lower_priority
 from mission_tui.trainer.spaces import short
+from mission_tui.trainer.state.boundary import freeze_normalizer, put_learned
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
-from mission_tui.trainer.state.model_state import freeze_normalizer, put_learned
 from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import Act, PlayedEpisodes, mean_of, play, play_side_by_side, summary

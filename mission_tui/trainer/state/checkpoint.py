@@ -30,8 +30,7 @@ from mission_tui.records.runs.code_files import rules_digest
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.record import CheckpointReason, Record
-from mission_tui.trainer.state.boundary import Boundary
-from mission_tui.trainer.state.model_state import read_tensors, write_tensors
+from mission_tui.trainer.state.boundary import Boundary, read_tensors, write_tensors
 from mission_tui.trainer.tree import read_tree, write_tree
 
 RESERVE = ".reserve"

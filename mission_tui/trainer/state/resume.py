@@ -29,8 +29,17 @@ from mission_tui.fleet.specs.sb3_algorithms import OTHERS, other_algorithm
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.trainer.failures import complain
 from mission_tui.trainer.learner import Learner
-from mission_tui.trainer.state import model_state
-from mission_tui.trainer.state.boundary import Boundary, capture_random, restore_envs, restore_learner, restore_random
+from mission_tui.trainer.state.boundary import (
+    Boundary,
+    capture_normalizer,
+    capture_random,
+    freeze_normalizer,
+    named_tensors,
+    restore_envs,
+    restore_learner,
+    restore_normalizer,
+    restore_random,
+)
 from mission_tui.trainer.vec_env import BuiltEnvs, build_vec_env, in_this_process
 from mission_tui.trainer.vec_env.episodes import play
 
@@ -170,7 +179,7 @@ def take_weights(model: Learner, boundary: Boundary) -> str:
 
     Returns what was taken, in a sentence. Raises `PresetError` when nothing fits.
     """
-    own = model_state.named_tensors(model.policy)
+    own = named_tensors(model.policy)
     fitting = [
         name
         for name, tensor in own.items()
@@ -192,7 +201,7 @@ def _statistics(model: Learner, boundary: Boundary) -> str:
     if normalizer is None or boundary.state["normalizer"] is None:
         return ""
     with suppress(CheckpointError):
-        model_state.restore_normalizer(normalizer, boundary.state["normalizer"], lanes=False)
+        restore_normalizer(normalizer, boundary.state["normalizer"], lanes=False)
         return ", and so are the normalizer's statistics"
     return ""
 
@@ -241,7 +250,7 @@ def _played(model: Learner, spec: Spec, snapshot: Path | None) -> np.ndarray:
     try:
         own, normalizer = model.get_vec_normalize_env(), unwrap_vec_normalize(vec)
         if normalizer is not None and own is not None:
-            model_state.freeze_normalizer(normalizer, model_state.capture_normalizer(own))
+            freeze_normalizer(normalizer, capture_normalizer(own))
         env = model._wrap_env(vec)
         player = model.player(env, deterministic=False)
 

@@ -14,7 +14,7 @@ from mission_tui.errors import PresetError
 from mission_tui.trainer import export
 from mission_tui.trainer.building.model import ppo_arguments
 from mission_tui.trainer.playing import evaluate
-from mission_tui.trainer.state.model_state import copy_parameters
+from mission_tui.trainer.state.boundary import copy_parameters
 from tests.trainer.harness import alike, equal, new_run, run_attempt, spec_with, stop_in
 from tests.trainer.own_parts import Doubting, Extractor
 from tests.trainer.sb3_run import sb3_learned

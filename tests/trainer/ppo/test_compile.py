@@ -23,7 +23,7 @@ from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 from mission_tui.errors import PresetError
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.reference import never
-from mission_tui.trainer.state.model_state import copy_moments
+from mission_tui.trainer.state.boundary import copy_moments
 from mission_tui.trainer.torch_compiler import keep_cache_private, load_compiler
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import Ran, equal, new_run, phases, run_attempt, spec_with, stop_in

@@ -11,7 +11,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.state.model_state import Tensors
+from mission_tui.trainer.state.boundary import Tensors
 from tests.trainer.harness import Ran, new_run, run_attempt, spec_with, stop_in
 
 

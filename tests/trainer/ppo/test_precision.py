@@ -15,8 +15,8 @@ from mission_tui.fleet.resume import ResumeFacts, judge_resume
 from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
+from mission_tui.trainer.state.boundary import copy_moments
 from mission_tui.trainer.state.checkpoint import load_checkpoint
-from mission_tui.trainer.state.model_state import copy_moments
 from mission_tui.trainer.state.resume import restore_training
 from mission_tui.trainer.vec_env import InlineVecEnv, build_vec_env
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in

@@ -21,7 +21,7 @@ import tests.trainer.probe_envs  # noqa: F401 - registers the probes
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.native import library as native
 from mission_tui.trainer.ppo import PPO, FastPPO
-from mission_tui.trainer.state.model_state import copy_moments
+from mission_tui.trainer.state.boundary import copy_moments
 from mission_tui.trainer.vec_env import InlineVecEnv
 from tests.trainer.harness import equal
 

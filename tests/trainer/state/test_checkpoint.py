@@ -16,10 +16,19 @@ from mission_tui.records.runs.checkpoint import list_checkpoints, newest_verifie
 from mission_tui.trainer.building.model import build_ppo
 from mission_tui.trainer.ppo import PPO
 from mission_tui.trainer.record import Record
-from mission_tui.trainer.state import checkpoint, model_state
-from mission_tui.trainer.state.boundary import Boundary, Progress, capture, restore_envs, restore_learner
+from mission_tui.trainer.state import boundary as boundaries
+from mission_tui.trainer.state import checkpoint
+from mission_tui.trainer.state.boundary import (
+    Boundary,
+    Progress,
+    capture,
+    put_parameters,
+    read_tensors,
+    restore_envs,
+    restore_learner,
+    write_tensors,
+)
 from mission_tui.trainer.state.checkpoint import Checkpoints, load_checkpoint
-from mission_tui.trainer.state.model_state import put_parameters, read_tensors, write_tensors
 from mission_tui.trainer.vec_env import build_vec_env
 from tests.trainer.harness import PROBES, equal, new_run, order_in, run_attempt, spec_with, stop_in
 
@@ -126,7 +135,7 @@ def test_a_panic_without_memory_is_a_memory_error(tmp_path: Path, monkeypatch: p
     def fail(_: object) -> bytes:
         raise raised.pop(0)
 
-    monkeypatch.setattr(model_state, "save", fail)
+    monkeypatch.setattr(boundaries, "save", fail)
     with pytest.raises(MemoryError, match="PyObject pointer is null"):
         write_tensors({}, tmp_path / "file")
     with pytest.raises(KeyboardInterrupt):
