@@ -25,7 +25,7 @@ from mission_tui.supervisor.ending.removal import TrashPurger
 from mission_tui.supervisor.lifecycle.adoption import Arrivals, Unloading
 from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
-from mission_tui.supervisor.lifecycle.restarts import Restarts
+from mission_tui.supervisor.lifecycle.further_attempts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
 from mission_tui.supervisor.lifecycle.trials import Trials
 from mission_tui.supervisor.request_dispatcher import LoopBreaks, RequestDispatcher

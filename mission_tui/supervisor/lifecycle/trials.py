@@ -28,8 +28,7 @@ from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.checkpoint import newest_intact
 from mission_tui.supervisor.ending.ladder import stop_gracefully
 from mission_tui.supervisor.ending.removal import kill_live, objection, to_trash, undo_launch
-from mission_tui.supervisor.lifecycle.further_attempts import start_next_attempt
-from mission_tui.supervisor.lifecycle.restarts import start_again
+from mission_tui.supervisor.lifecycle.further_attempts import start_again, start_next_attempt
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 

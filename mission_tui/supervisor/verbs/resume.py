@@ -35,8 +35,8 @@ from mission_tui.supervisor.launchers.order import attempt_order, needs_no_prefl
 from mission_tui.supervisor.lifecycle import first_attempts, further_attempts
 from mission_tui.supervisor.lifecycle.attempts import LONGEST_WAIT_S, ask_checkpoints, first_turn, open_live_run
 from mission_tui.supervisor.lifecycle.capacity import check_machine, refresh_reservations
+from mission_tui.supervisor.lifecycle.further_attempts import start_again
 from mission_tui.supervisor.lifecycle.outcome import resume_in_turn
-from mission_tui.supervisor.lifecycle.restarts import start_again
 from mission_tui.supervisor.lifecycle.run_queue import group_shortage
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
