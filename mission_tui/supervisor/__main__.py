@@ -40,7 +40,7 @@ from mission_tui.records.runs_roots import check_locks, check_private
 from mission_tui.supervisor.clock import Clock, TimeLimits, read_time_limits
 from mission_tui.supervisor.ending.leftovers import sweep_socket_folders
 from mission_tui.supervisor.ending.removal import left_behind, remove_runs
-from mission_tui.supervisor.host import tasks
+from mission_tui.supervisor.host import children
 from mission_tui.supervisor.host.children import take_fixed_limits
 from mission_tui.supervisor.launchers import Launcher
 from mission_tui.supervisor.launchers.local import Keepers, LocalLauncher
@@ -56,7 +56,7 @@ from mission_tui.supervisor.watching.meter_history import Instruments
 
 def _local(root: Path) -> LocalLauncher:
     """This machine, with preloaders off which short processes are forked too."""
-    tasks.forking = preloaders = preloading(str(root))
+    children.forking = preloaders = preloading(str(root))
     return LocalLauncher(Keepers(preloaders))
 
 

@@ -14,7 +14,7 @@ from mission_tui.errors import MissionError, ProtocolError, UsageError
 from mission_tui.ipc import requests
 from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageReply, SnapshotReply, StripReply
 from mission_tui.ipc.server import Session
-from mission_tui.supervisor.host.tasks import tasks_at_work
+from mission_tui.supervisor.host.children import tasks_at_work
 from mission_tui.supervisor.lifecycle.adoption import view_of_waiting
 from mission_tui.supervisor.queries.details import adoptable, details
 from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of

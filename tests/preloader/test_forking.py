@@ -22,9 +22,8 @@ from mission_tui.fleet.process_limits import ProcessLimits
 from mission_tui.records.runs.attempt import ExitRecord, LaunchOrder, read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
-from mission_tui.supervisor.host import tasks
-from mission_tui.supervisor.host.children import Running
-from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.host import children
+from mission_tui.supervisor.host.children import Running, Task, TaskError, run_task
 from mission_tui.supervisor.launchers.local import Keepers, Started
 from mission_tui.supervisor.launchers.order import thread_variables
 from mission_tui.supervisor.launchers.preloaded import Preloaders
@@ -301,7 +300,7 @@ async def test_a_forked_short_process_says_and_ends_as_one_started_anew(
         return forks[-1]
 
     monkeypatch.setattr(keepers.preloaders, "fork_task", noted)
-    monkeypatch.setattr(tasks, "forking", keepers.preloaders)
+    monkeypatch.setattr(children, "forking", keepers.preloaders)
     hearing = asyncio.create_task(heard(tmp_path, leave_with))
     await carried_out(keepers, tmp_path, ordered(tmp_path, 2))
     assert await hearing == anew
@@ -328,7 +327,7 @@ async def test_a_preloader_that_is_replaced_stays_for_its_short_processes(
     assert preloaders is not None
     await carried_out(keepers, tmp_path, ordered(tmp_path))
     (first,) = preloaders.pids()
-    monkeypatch.setattr(tasks, "forking", preloaders)
+    monkeypatch.setattr(children, "forking", preloaders)
     said: list[object] = []
     hearing = asyncio.create_task(heard(tmp_path, "never", 60.0, said))
     await until(lambda: len(said) == 2)
@@ -349,7 +348,7 @@ async def test_a_short_process_ends_with_its_time_and_with_its_preloader(
     preloaders = keepers.preloaders
     assert preloaders is not None
     await carried_out(keepers, tmp_path, with_two_threads(tmp_path))
-    monkeypatch.setattr(tasks, "forking", preloaders)
+    monkeypatch.setattr(children, "forking", preloaders)
     *_, last = await heard(tmp_path, "never", 1.0, variables=TWO_THREADS)
     assert str(last).endswith("did not answer within 1 s and was ended")
     said: list[object] = []

@@ -27,7 +27,7 @@ from mission_tui.ipc.sockets import encode
 from mission_tui.records.runs.layout import supervisor_dir
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers
-from mission_tui.supervisor.host import tasks
+from mission_tui.supervisor.host import children
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
@@ -232,7 +232,7 @@ def simulated_lab() -> Iterator[SimulatedLab]:
             machine.enter_context(mock.patch(name, value))
         for module in (outcome, leftovers):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
-        for module in (tasks, notifying, metrics_feed):
+        for module in (children, notifying, metrics_feed):
             machine.enter_context(mock.patch.object(module, "start_child", _no_process))
         for name in ("process_ids", "live_roots", "write_live_count"):
             machine.enter_context(mock.patch.object(usage, name, return_value=()))

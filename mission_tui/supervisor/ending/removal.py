@@ -22,7 +22,7 @@ from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import KEPT_S, Trashed, move_to_trash, purge, trashed
 from mission_tui.supervisor.ending.ladder import kill_now
-from mission_tui.supervisor.host.tasks import task_about
+from mission_tui.supervisor.host.children import task_about
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_directory import remove_run

@@ -53,8 +53,8 @@ from mission_tui.records.given_files import read_env_file
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
+from mission_tui.supervisor.host.children import DeathError, Task, run_task
 from mission_tui.supervisor.host.identity import Process
-from mission_tui.supervisor.host.tasks import DeathError, Task, run_task
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OURS = frozenset(

@@ -28,10 +28,9 @@ from mission_tui.preloader import ONES_OWN, PADDING, read_at_load
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.run_module import module_words
-from mission_tui.supervisor.host.children import Child, Running, limit_process, start_child
+from mission_tui.supervisor.host.children import Child, Running, Task, limit_process, start_child
 from mission_tui.supervisor.host.identity import Process, open_process
 from mission_tui.supervisor.host.machine import memory_of_group
-from mission_tui.supervisor.host.tasks import Task
 from mission_tui.supervisor.launchers.order import keeper_words, thread_variables
 
 AFTER_LAUNCH_S = 3.0

@@ -21,7 +21,7 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.records.atomic import write_atomic, write_json
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.tasks import Task, run_task
+from mission_tui.supervisor.host.children import Task, run_task
 from mission_tui.supervisor.launchers.order import Caller
 
 _PROBE = Path(__file__).with_name("provenance_probe.py")

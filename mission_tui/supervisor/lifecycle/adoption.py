@@ -35,7 +35,7 @@ from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals, words_of_change
 from mission_tui.supervisor.ending.ladder import flag_unkillable, take_up_freeze
-from mission_tui.supervisor.host.tasks import task_about
+from mission_tui.supervisor.host.children import task_about
 from mission_tui.supervisor.lifecycle.attempts import first_turn, open_live_run, watch_or_finish
 from mission_tui.supervisor.lifecycle.outcome import abandon, decide_restart
 from mission_tui.supervisor.runs import run_on_disk

@@ -42,8 +42,8 @@ from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.records import tuning_files
 from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.tuning_files import kept_speeds, measured_of
+from mission_tui.supervisor.host.children import Task, TaskError, run_task
 from mission_tui.supervisor.host.process_files import rss_bytes
-from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.order import VISIBLE, Caller, as_module, needs_no_preflight, with_spec_env
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun

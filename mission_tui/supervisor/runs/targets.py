@@ -36,7 +36,7 @@ from mission_tui.records.runs.checkpoint import (
 )
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import SPECS, read_spec
-from mission_tui.supervisor.host.tasks import Task, TaskError, run_task
+from mission_tui.supervisor.host.children import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.order import Caller, as_module
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core

@@ -38,7 +38,7 @@ from mission_tui.plain_files import open_folder
 from mission_tui.records.atomic import storing
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.supervisor.host.tasks import Task, run_task
+from mission_tui.supervisor.host.children import Task, run_task
 from mission_tui.supervisor.launchers.order import (
     Caller,
     absolute_paths,

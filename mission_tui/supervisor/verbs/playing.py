@@ -31,7 +31,7 @@ from mission_tui.ipc.replies import Accepted, Evaluated, Exported, Filmed, Playe
 from mission_tui.ipc.requests import Evaluate, Export, Film, Play, StopPlay
 from mission_tui.ipc.server import Session
 from mission_tui.records.runs.checkpoint import list_checkpoints
-from mission_tui.supervisor.host.tasks import AskedProcess, run_task
+from mission_tui.supervisor.host.children import AskedProcess, run_task
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.targets import Subject, changed_source, named_checkpoint, subject_of

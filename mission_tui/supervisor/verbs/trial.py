@@ -37,7 +37,7 @@ from mission_tui.records.runs.attempt import LaunchOrder
 from mission_tui.records.runs.checkpoint import Manifest, newest_intact
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import write_terms
-from mission_tui.supervisor.host.tasks import TaskError
+from mission_tui.supervisor.host.children import TaskError
 from mission_tui.supervisor.launchers.order import (
     Caller,
     absolute_paths,

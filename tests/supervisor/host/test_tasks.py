@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.supervisor.host.tasks import Task, TaskError, run_task, tasks_at_work
+from mission_tui.supervisor.host.children import Task, TaskError, run_task, tasks_at_work
 from tests.waiting import until
 
 

@@ -21,7 +21,7 @@ from mission_tui.ipc.replies import Checked, CheckFigures, Launched
 from mission_tui.ipc.requests import Check, Launch, Tune
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import keep_speeds, measured_of, read_tune, tune_journal
-from mission_tui.supervisor.host.tasks import Task, TaskError
+from mission_tui.supervisor.host.children import Task, TaskError
 from mission_tui.supervisor.lifecycle import capacity
 from mission_tui.supervisor.verbs import launch
 from tests.faults.simulated import NoGpu
