@@ -10,7 +10,7 @@ from textual.events import Key
 
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot
 from mission_tui.tui.screens.questions import Picker
-from mission_tui.tui.widgets.notices import also_live, least_cells
+from mission_tui.tui.widgets.bars import also_live, least_cells
 from tests.tui.fleets import a_fleet
 from tests.tui.stage import staged
 

@@ -13,7 +13,7 @@ from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, Replay
 from mission_tui.ipc.replies import OperatorReply, SnapshotReply
 from mission_tui.ipc.requests import GetStrip, GoTo
-from mission_tui.tui.widgets.notices import share_of
+from mission_tui.tui.widgets.bars import share_of
 from tests.tui.fleets import NOW, a_fleet
 from tests.tui.stage import Stage, staged
 

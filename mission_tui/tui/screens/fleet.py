@@ -37,11 +37,10 @@ from mission_tui.tui.sections.tabs import charted
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.fleet_view_state import FleetViewState
 from mission_tui.tui.state.run_data import EndedCourses, RunData, RunDataLoader, SweepResults, beside_pace_s
-from mission_tui.tui.widgets.bars import FilterBar, Footer, Header
+from mission_tui.tui.widgets.bars import AwayLines, FilterBar, Footer, Header, ReplayLine, empty_state
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.meters import Meters
-from mission_tui.tui.widgets.notices import AwayLines, ReplayLine, empty_state
 from mission_tui.tui.widgets.panes import PaneGrid, columns_for
 from mission_tui.tui.widgets.run_table import RunTable
 from mission_tui.tui.widgets.timeline import Timeline

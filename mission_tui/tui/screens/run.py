@@ -24,14 +24,13 @@ from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.run_data import RunDataLoader
-from mission_tui.tui.widgets.bars import FilterBar, Footer, Header
+from mission_tui.tui.widgets.bars import FilterBar, Footer, Header, ReplayLine
 from mission_tui.tui.widgets.curves import ChartAct, Curves, MetricList
 from mission_tui.tui.widgets.detail import RunHead, tab_line
 from mission_tui.tui.widgets.findings import Findings
 from mission_tui.tui.widgets.lines import ScrollLines
 from mission_tui.tui.widgets.log_lines import LogLines, LogSearch
 from mission_tui.tui.widgets.meters import calm_share
-from mission_tui.tui.widgets.notices import ReplayLine
 
 _WIDE = 120
 _SECTIONS = ("config", "machine", "episodes", "journal", "checkpoints")
