@@ -107,6 +107,11 @@ def _append(segments: list[Segment], text: str, style: Style) -> int:
     return cell_len(text)
 
 
+def part_cells(parts: Iterable[Part]) -> int:
+    """Cells that `parts` take in a line."""
+    return sum(cell_len(literal(text)) for text, _ in parts)
+
+
 def words(*parts: Part) -> Text:
     """Foreign text as what stands in a cell of a Rich table: literal before it is measured, and never markup."""
     return Text.assemble(*((literal(text), style) for text, style in parts))

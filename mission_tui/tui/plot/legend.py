@@ -20,7 +20,7 @@ from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
 from mission_tui.tui.drawing.metrics import hue, letter, metric_title
-from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal, part_cells, wrap
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, Entry
 from mission_tui.tui.plot.curve import Curve, Marks
@@ -127,7 +127,7 @@ def _item(content: Content, entry: Entry, width: int) -> list[Part]:
         *([_broken(entry.curve)] if entry.curve is not None and entry.curve.broken else []),
         (" ", colours.INK),
     ]
-    room = max(_TITLE_LEAST, width - 3 - sum(cell_len(text) for text, _ in rest))
+    room = max(_TITLE_LEAST, width - 3 - part_cells(rest))
     return [
         (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
         (fit_middle(title, min(_TITLE, room, cell_len(title))), colours.INK),
@@ -150,7 +150,7 @@ def _side(content: Content, entry: Entry) -> str:
 def _wrapped(items: Sequence[list[Part]], width: int) -> list[list[Part]]:
     rows: list[list[Part]] = [[]]
     for item in items:
-        cells = sum(cell_len(text) for text, _ in (*rows[-1], *item))
+        cells = part_cells((*rows[-1], *item))
         if rows[-1] and cells > width:
             rows.append([])
         rows[-1].extend(item)
@@ -184,7 +184,7 @@ def controls(settings: ChartSettings, *, kept: bool, reading: bool, width: int) 
     room = width
     for names, words in _words(settings, kept=kept, reading=reading):
         said = [*_keys(names, reading=reading), (f" {words}  ", colours.INK)]
-        cells = 1 + sum(cell_len(text) for text, _ in said)
+        cells = 1 + part_cells(said)
         if cells <= room:
             room -= cells
             parts += [(" ", colours.QUIET), *said]

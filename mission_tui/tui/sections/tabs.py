@@ -23,7 +23,7 @@ from mission_tui.present.run_state import flag_sentences, share_done
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar
 from mission_tui.tui.drawing.metrics import key_metrics, metric_title
-from mission_tui.tui.drawing.strips import Part, fit, join, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, fit, fold, join, line, literal, part_cells, wrap
 from mission_tui.tui.plot.content import Content, content_of, first_history, line_of
 from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
 from mission_tui.tui.plot.scale import steady, steady_reach
@@ -79,8 +79,6 @@ def search_of(data: RunData | None) -> SearchResult | None:
 def _answered(tab: str, view: RunView, data: RunData, width: int, height: int, now: float) -> list[Strip]:
     """A tab whose content the supervisor has to be asked for."""
     if tab == "log" and data.log.attempt is not None:
-        from mission_tui.tui.drawing.strips import fold
-
         lines = data.log.lines[-_LOG_LINES:] or ["(nothing was printed)"]
         return [line([(" " + text, colours.INK)], width) for raw in lines for text in fold(raw, width - 2, 20)]
     from mission_tui.tui.sections.details import checkpoints, config, episodes, journal
@@ -186,7 +184,7 @@ def _chart(content: Content, width: int, height: int, reach: tuple[float, float]
     parts: list[Part] = [(f" {metric_title(entry.tag)} {numbers.reading(entry.newest)}", colours.INK)]
     # Beside each other, what is cut would run into the next one's title.
     for words in (f"   {literal(words)}" for words in content.aims):
-        if sum(cell_len(text) for text, _ in parts) + cell_len(words) < width:
+        if part_cells(parts) + cell_len(words) < width:
             parts.append((words, colours.QUIET))
     # Every cell that changes is sent over the line, and all of them do where the ends of an axis move.
     scene = replace(scene, sided=[replace(it, scale=steady(it.scale)) for it in scene.sided])
@@ -208,7 +206,7 @@ def _progress(view: RunView, width: int) -> list[Part]:
     parts.append((f" {numbers.percent(share)}  {steps}  update {numbers.count(view.update)}", colours.INK))
     phases = (numbers.split_second(view.rollout_s), numbers.split_second(view.update_s))
     split = "  rollout {} + update {}".format(*phases)
-    fits = 1 + sum(cell_len(text) for text, _ in parts) + len(split) <= width
+    fits = 1 + part_cells(parts) + len(split) <= width
     return [*parts, (split, colours.QUIET)] if fits else parts
 
 

@@ -17,7 +17,7 @@ from mission_tui.ipc.replies import CheckpointView, HistoryReply
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import area
-from mission_tui.tui.drawing.strips import Part, coloured, coloured_cells, fit, join, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, coloured, coloured_cells, fit, join, line, literal, part_cells, wrap
 
 _BESIDE = 66
 """Columns from which the numbers stand beside the picture and not below it."""
@@ -117,7 +117,7 @@ def _progress(frame: PlayedFrame, width: int) -> list[Part]:
         (f"{numbers.count(frame.step):<6}", colours.INK),
     ]
     seed: list[Part] = [(" seed ", colours.QUIET), (str(frame.seed), colours.INK)]
-    return [*parts, *seed] if sum(cell_len(text) for text, _ in (*parts, *seed)) <= width else parts
+    return [*parts, *seed] if part_cells((*parts, *seed)) <= width else parts
 
 
 def _verdict(frame: PlayedFrame) -> list[Part]:

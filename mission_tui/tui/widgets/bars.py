@@ -9,7 +9,7 @@ unfinished.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from mission_tui.present import numbers
 from mission_tui.tui.actions import BY_NAME, Action, Place, key_label, offered
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.strips import Part, fit, home_relative, key_at, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, fit, home_relative, key_at, line, literal, part_cells, wrap
 from mission_tui.tui.state.filter_pattern import FilterPattern, NoExpressionError
 from mission_tui.tui.state.news import Away
 from mission_tui.tui.state.presets import PresetChoice, by_key
@@ -67,11 +67,11 @@ class Header(Lines):
         width = self.size.width
         title = _title(self._snapshot)
         counts = _counts(self._snapshot)
-        if _cells(counts) > width - _cells(title) - 3:
+        if part_cells(counts) > width - part_cells(title) - 3:
             counts = _counts(self._snapshot, over=False)
         if self._filter_text:
             counts = [(f"{self._filter_text}  ", colours.KEY), *counts]
-        taken = _cells(counts) + _cells(title) + 2
+        taken = part_cells(counts) + part_cells(title) + 2
         way_out = self._way_out if taken + len(self._way_out) < width else "?"
         self._shown_way_out = way_out
         right: list[Part] = [(way_out, colours.QUIET), (" ", colours.QUIET)]
@@ -83,7 +83,7 @@ class Header(Lines):
         also = also_live(roots, self._home, room - 2) if where else []
         if also:
             where += "  "
-            room -= 2 + _cells(also)
+            room -= 2 + part_cells(also)
         blank: Part = (" " * max(2, room + 2), colours.INK)
         left: list[Part] = [*title, (where, colours.INK), *also, blank]
         self.show([line([*left, *counts, *right], width)])
@@ -153,10 +153,6 @@ def _counts(snapshot: FleetSnapshot | None, over: bool = True) -> list[Part]:
     counted = ((severity, sum(finding.severity == severity for finding in asking)) for severity in _COUNTED)
     flags = [(f"{SEVERITY_SHAPES[kind]}{count} ", colours.severity_style(kind)) for kind, count in counted if count]
     return [*parts, *flags, (" ", colours.QUIET)] if flags else parts
-
-
-def _cells(parts: Iterable[Part]) -> int:
-    return sum(cell_len(literal(text)) for text, _ in parts)
 
 
 def _restarting(due: list[float], now: float) -> str:
@@ -502,7 +498,7 @@ def _key(label: str, action: str) -> Part:
 
 
 def _key_cells(keys: list[list[Part]]) -> int:
-    return sum(2 + sum(cell_len(text) for text, _ in hint) for hint in keys)
+    return sum(2 + part_cells(hint) for hint in keys)
 
 
 class AwayLines(Lines):
@@ -539,7 +535,7 @@ class AwayLines(Lines):
         said = [text for sentence in told for text in wrap(sentence, width - 2, _MOST_SENTENCE)]
         strips = [line([(f" {text}", colours.WARN)], width) for text in said]
         best = self._best_parts(width - cell_len(self._hint) - 4)
-        gap = width - 2 - sum(cell_len(text) for text, _ in best) - cell_len(self._hint)
+        gap = width - 2 - part_cells(best) - cell_len(self._hint)
         return [
             *strips,
             line([(" ", colours.INK), *best, (" " * max(1, gap), colours.INK), (self._hint, colours.QUIET)], width),
@@ -566,7 +562,7 @@ class AwayLines(Lines):
             name = literal(view.name)
             name = name if cell_len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
             more: list[Part] = [(f"  {name} ", colours.INK), (numbers.reading(self._best[view.id][0]), colours.BOLD)]
-            if sum(cell_len(text) for text, _ in parts + more) > room:
+            if part_cells(parts + more) > room:
                 break
             parts += more
         return parts if len(parts) > 1 else []

@@ -18,7 +18,7 @@ from mission_tui.present.run_state import flag_sentences, share_done, state_word
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar
-from mission_tui.tui.drawing.strips import Part, fit, fit_name, line, literal, wrap
+from mission_tui.tui.drawing.strips import Part, fit, fit_name, line, literal, part_cells, wrap
 from mission_tui.tui.sections.tabs import section
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.fleet_view_state import TABS
@@ -161,10 +161,10 @@ def tab_line(
         style = (_SHOWN if name == tab else colours.QUIET) + Style(meta={"@click": f"screen.tab({name!r})"})
         tabs += [(gap, rule), (title, style), (gap, rule), ("│", rule)]
     tabs.pop()
-    room = width - sum(cell_len(text) for text, _ in tabs) - 6
+    room = width - part_cells(tabs) - 6
     name = fit_name(view.name, min(room, cell_len(literal(view.name)))) if named and room > 3 else ""
     lead: list[Part] = [("─ ", rule), (name, colours.BOLD), (" ─", rule)] if name else [("──" if gap else "─", rule)]
-    used = sum(cell_len(text) for text, _ in lead + tabs)
+    used = part_cells(lead + tabs)
     while note and used + 1 + cell_len(note) > width:
         note = note.rpartition("  ")[0]
     tail = f" {note} ─" if note else ""

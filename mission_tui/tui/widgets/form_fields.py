@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol
 
-from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -21,7 +20,7 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.strips import Part, fit, line
+from mission_tui.tui.drawing.strips import Part, fit, line, part_cells
 from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import Lines
 
@@ -368,6 +367,6 @@ class CompletionLine(Lines):
         parts: list[Part] = [("Tab ", colours.KEY), (chosen.text, colours.CHOSEN), (detail, colours.QUIET)]
         others = "  ".join(offer.text for offer in self._offers[self._at + 1 :])
         if others:
-            used = sum(cell_len(text) for text, _ in parts)
+            used = part_cells(parts)
             parts += [("   ↓ ", colours.KEY), (fit(others, max(0, width - used - 5)), colours.INK)]
         return parts
