@@ -11,7 +11,7 @@ import pytest
 
 from mission_tui.cli.root import main
 from mission_tui.cli.session import Session
-from mission_tui.cli.verbs import cleanup
+from mission_tui.cli.verbs import bookkeeping
 from mission_tui.ipc.replies import Removable, RemovableReply
 from tests.shell import Shell
 
@@ -81,8 +81,8 @@ def test_a_terminal_is_shown_how_far_a_long_prune_is(
         asked.append(runs)
         return RemovableReply(re=1, items=tuple(it for it in items if not remove or it.run in runs), kept_s=1.0)
 
-    monkeypatch.setattr(cleanup, "_prune", answered)
-    monkeypatch.setattr(cleanup, "_AT_A_TIME", 2)
+    monkeypatch.setattr(bookkeeping, "_prune", answered)
+    monkeypatch.setattr(bookkeeping, "_AT_A_TIME", 2)
     stream = StringIO()
     monkeypatch.setattr(stream, "isatty", lambda: tty)
     monkeypatch.setattr(sys, "stderr", stream)
