@@ -117,7 +117,7 @@ def _greeting(session: Session) -> str:
 def _show(
     session: Session, greeting: str, replay_t: float | None = None, view_state: FleetViewState | None = None
 ) -> SessionResult:
-    from mission_tui.cli.presets import save_preset
+    from mission_tui.cli.plan import save_preset
     from mission_tui.tui.entry import replay, run
 
     habits = PreferencesFile.of(session.environ)
@@ -146,7 +146,7 @@ def _show(
 
 def _show_hosts(session: Session, hosts: Mapping[str, Host | None]) -> SessionResult:
     """Presets are those of here, where alone runs are launched from this screen."""
-    from mission_tui.cli.presets import save_preset
+    from mission_tui.cli.plan import save_preset
     from mission_tui.tui.entry import run
 
     habits = PreferencesFile.of(session.environ)
@@ -192,7 +192,7 @@ def _choices(session: Session) -> tuple[PresetChoice, ...]:
 
 def _choice(name: str, preset: PresetFile, presets: Mapping[str, PresetFile]) -> PresetChoice:
     """`ref` names the origin, so that a file that comes into the working folder later changes nothing."""
-    from mission_tui.cli.presets import shown_path
+    from mission_tui.cli.plan import shown_path
     from mission_tui.tui.state.presets import PresetChoice
 
     return PresetChoice(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli.plan import LaunchArguments, planned
-from mission_tui.cli.presets import save_preset
+from mission_tui.cli.plan import LaunchArguments, planned, save_preset
 from mission_tui.cli.root import main
 from mission_tui.cli.session import Session
 from mission_tui.errors import PresetError, UsageError

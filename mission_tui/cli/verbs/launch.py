@@ -19,8 +19,7 @@ from mission_tui.cli import options
 from mission_tui.cli.answers import answer_facts, merged, print_accepted, print_changes
 from mission_tui.cli.follow_runs import ask_engines, views_of
 from mission_tui.cli.options import duration_option, json_option, lasting, runs_argument, set_option, timesteps_option
-from mission_tui.cli.plan import LaunchArguments, Planned, planned
-from mission_tui.cli.presets import own_code_facts, say_origins
+from mission_tui.cli.plan import LaunchArguments, Planned, own_code_facts, planned, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, confirm, print_error, write
 from mission_tui.errors import EX_USAGE, UsageError

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli import options
-from mission_tui.cli.plan import LaunchArguments, planned, resolved
-from mission_tui.cli.presets import NamedPreset, named, own_code_facts, say_origins
+from mission_tui.cli.plan import (
+    LaunchArguments,
+    NamedPreset,
+    named_preset,
+    own_code_facts,
+    planned,
+    resolved,
+    say_origins,
+)
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, print_error, write, write_lines, write_over
 from mission_tui.errors import MissionError, UsageError
@@ -86,7 +93,7 @@ def _origin(session: Session, preset: PresetFile) -> NamedPreset | None:
         specs = () if preset.launch else (resolve(preset, lambda base: base_of(preset, base, session.preset_dirs)),)
     except MissionError:
         specs = ()
-    return named(preset, specs, session.preset_dirs)
+    return named_preset(preset, specs, session.preset_dirs)
 
 
 @presets_command.command("show")
@@ -148,7 +155,7 @@ def save(
     as_json: bool,
 ) -> None:
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
-    from mission_tui.cli.presets import save_preset
+    from mission_tui.cli.plan import save_preset
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.specs.preset import Saving
 
