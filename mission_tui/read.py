@@ -138,7 +138,7 @@ def _cell(value: Any) -> Any:
 
 
 def _read(folder: Path) -> Run:
-    from mission_tui.fleet.compare import RETURN
+    from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.fleet.specs.flat_settings import written_settings
     from mission_tui.records.runs.comparison_sides import read_sides
 

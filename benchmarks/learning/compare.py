@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from benchmarks.learning.train import Learned
 from benchmarks.results import Row, Spread
-from mission_tui.fleet.compare.comparison import spread_of
+from mission_tui.fleet.comparison import spread_of
 
 __all__ = ["CHECKPOINTS", "Likeness", "at_checkpoints", "likeness", "row"]
 

@@ -19,7 +19,7 @@ from benchmarks.results import Row, Sheet, Spread
 from benchmarks.rows import unmeasured
 from benchmarks.zoo.best import Best
 from benchmarks.zoo.published import Published, Task
-from mission_tui.fleet.compare.comparison import spread_of
+from mission_tui.fleet.comparison import spread_of
 
 __all__ = ["Course", "Measured", "page", "row_of"]
 

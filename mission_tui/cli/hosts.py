@@ -41,7 +41,7 @@ from mission_tui.present.machines import Offer, best
 
 if TYPE_CHECKING:
     from mission_tui.cli.session import Session
-    from mission_tui.fleet.compare import Side
+    from mission_tui.fleet.comparison_sides import Side
 
 BEST = "best"
 _SSH_FAILED, _NOT_FOUND, _NO_PROGRAM = 255, 127, 126

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from mission_tui.cli.html_markup import Html, join, tag
 from mission_tui.cli.tables.comparison import COLOURS, plot_range, ticks
-from mission_tui.fleet.compare import Axis, Comparison, Curve, Drawing, letter
+from mission_tui.fleet.comparison import Comparison, Drawing, letter
+from mission_tui.fleet.comparison_sides import Axis, Curve
 from mission_tui.present.numbers import axis_name, compact, count, duration, measure
 
 _SIDE = 10_000

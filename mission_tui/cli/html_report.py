@@ -38,18 +38,10 @@ from mission_tui.cli.html_markup import (
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.tables.runs import provenance_rows
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.compare import (
-    RETURN,
-    Axis,
-    Comparison,
-    Drawing,
-    Side,
-    compare,
-    drawing_of,
-    letter,
-    setting_words,
-)
+from mission_tui.fleet.comparison import Comparison, Drawing, compare, drawing_of, letter
+from mission_tui.fleet.comparison_sides import Axis, Side, setting_words
 from mission_tui.fleet.events.findings import GRAVITY, Finding, stories, symptoms_of
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.specs.secrecy import masked
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import read_given
@@ -60,7 +52,7 @@ from mission_tui.records.atomic import write_atomic
 from mission_tui.records.runs.comparison_sides import read_sides
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Result
+    from mission_tui.fleet.comparison_sides import Result
     from mission_tui.fleet.specs.spec import Spec
     from mission_tui.ipc.replies import AuditEntry, DetailsReply
 

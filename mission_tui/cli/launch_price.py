@@ -238,7 +238,7 @@ def plan_facts(items: Sequence[LaunchItem]) -> dict[str, Any]:
 def show_plan(items: Sequence[LaunchItem]) -> None:
     """Say it before anything starts."""
     facts = plan_facts(items)
-    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.fleet.text import clean
     from mission_tui.present.numbers import DASH
 

@@ -110,7 +110,7 @@ def confirmed(
     # They load statistics, and each screen loads this module.
     import statistics
 
-    from mission_tui.fleet.compare.comparison import whole_mean
+    from mission_tui.fleet.comparison import whole_mean
     from mission_tui.fleet.statistics.intervals import difference, finite
 
     bare = Confirmation(seeds=tuple(seeds), winner=tuple(winner), default=tuple(default))

@@ -42,7 +42,7 @@ from mission_tui.ipc.replies import (
 from mission_tui.ipc.sockets import ConnectionLostError, MalformedError
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Side
+    from mission_tui.fleet.comparison_sides import Side
 
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 30.0
 SAME_CLOCK_S = 5.0
@@ -447,14 +447,14 @@ class HostFleet:
 
     async def _compare(self, request: requests.Compare) -> ComparisonReply:
         """Runs of several machines: each says what there is to compare of its own, and they are compared here."""
-        from mission_tui.fleet.compare.results import compared
+        from mission_tui.fleet.comparison import compared
 
         sides = (await self.sides(request.runs, (RETURN,)))[RETURN]
         return ComparisonReply(re=0, comparison=await asyncio.to_thread(compared, sides, request.by, request.threshold))
 
     async def sides(self, refs: Sequence[str], metrics: tuple[str, ...]) -> dict[str, list[Side]]:
         """By metric what there is to compare of the runs that `refs` mean, in their order. Raises as `stream`."""
-        from mission_tui.fleet.compare.results import unpacked
+        from mission_tui.fleet.comparison_sides import unpacked
 
         asked = requests.GetSides(id=0, runs=tuple(refs), metrics=metrics)
         places = self._places(asked)

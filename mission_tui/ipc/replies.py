@@ -229,13 +229,13 @@ class StripReply(Reply, frozen=True, kw_only=True, tag="strip"):
 
 
 class ComparisonReply(Reply, frozen=True, kw_only=True, tag="comparison"):
-    """A `fleet.compare.Comparison` in builtin values: who shows one converts it, nobody else loads its modules."""
+    """A `fleet.comparison.Comparison` in builtin values: who shows one converts it, nobody else loads its modules."""
 
     comparison: dict[str, Any]
 
 
 class SidesReply(Reply, frozen=True, kw_only=True, tag="sides"):
-    """By metric a `fleet.compare.Side` for each run, in builtin values as `fleet.compare.results` packs them."""
+    """By metric a `fleet.comparison_sides.Side` for each run, in builtin values as it packs them."""
 
     sides: dict[str, tuple[dict[str, Any], ...]]
 

@@ -13,7 +13,8 @@ from mission_tui.fleet.events.trials import signed_word
 from mission_tui.present.numbers import DASH
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Comparison, Contrast, Ranked, Result
+    from mission_tui.fleet.comparison import Comparison, Contrast, Ranked
+    from mission_tui.fleet.comparison_sides import Result
     from mission_tui.fleet.events.findings import Severity
     from mission_tui.fleet.search import Confirmation, SearchResult, SearchTrial
 
@@ -44,7 +45,7 @@ def findings_words(result: Result) -> str:
 
 def best_word(metric: str) -> str:
     """What the highest value of `metric` is called: of a loss or a KL the greatest is not the best."""
-    from mission_tui.fleet.compare.comparison import is_better_higher
+    from mission_tui.fleet.comparison import is_better_higher
 
     return "best" if is_better_higher(metric) else "greatest"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mission_tui import report
 from mission_tui.errors import MissionError, NoSupervisorError, PresetError, UsageError
-from mission_tui.fleet.compare import Trace, trace_of
+from mission_tui.fleet.comparison_sides import Trace, trace_of
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.search import Confirmation, SearchResult, best_of, confirmed

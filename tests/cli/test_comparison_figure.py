@@ -22,7 +22,9 @@ from mission_tui.cli.tables.comparison_figure import (
     write_figure,
 )
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import RETURN, Comparison, Drawing, Edges, Side, compare, drawing_of
+from mission_tui.fleet.comparison import Comparison, Drawing, compare, drawing_of
+from mission_tui.fleet.comparison_sides import Edges, Side
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.statistics.intervals import iqm_estimate, mean_estimate
 from tests.fleet.recorded import SPEC
 from tests.fleet.test_compare import side, spec_of

@@ -10,7 +10,8 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.cli.tables.comparison import comparison_tables, write_report
-from mission_tui.fleet.compare import compare, trace_of
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.comparison_sides import trace_of
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord
 from tests.fleet.recorded import update
 from tests.fleet.test_compare import side, spec_of

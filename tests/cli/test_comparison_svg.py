@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mission_tui.cli.tables.comparison import curves_svg, ticks
-from mission_tui.fleet.compare import RETURN, compare
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.events.metrics import RETURN
 from tests.fleet.test_compare import side, spec_of
 
 

@@ -34,8 +34,10 @@ from mission_tui.cli.html_report import (
 from mission_tui.cli.tables.comparison import comparison_tables
 from mission_tui.cli.verbs import compare as report_verb
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.compare import RETURN, Side, Trace, compare
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.comparison_sides import Side, Trace
 from mission_tui.fleet.events.findings import FailedDuty, Finding
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import AttemptView, AuditEntry, DetailsReply

@@ -10,7 +10,7 @@ import pytest
 from mission_tui.cli.launch_price import plan_facts, show_scaling
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.compare.differing import cohort_key
+from mission_tui.fleet.comparison_sides import cohort_key
 from mission_tui.fleet.specs.spec import command_words
 
 TINY = """

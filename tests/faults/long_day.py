@@ -20,8 +20,9 @@ import msgspec
 import psutil
 from msgspec import structs
 
-from mission_tui.fleet.compare import RETURN, compare
+from mission_tui.fleet.comparison import compare
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView
 from mission_tui.ipc import replies, requests
 from mission_tui.tui.textual_fixes.cell_diff import CellDiff, Pen

@@ -10,11 +10,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, Trace, compare, letter, setting_words, trace_of
-from mission_tui.fleet.compare.comparison import spread_of
-from mission_tui.fleet.compare.results import packed, thinned, unpacked
+from mission_tui.fleet.comparison import Comparison, compare, letter, spread_of
+from mission_tui.fleet.comparison_sides import Axis, Side, Trace, packed, setting_words, thinned, trace_of, unpacked
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import Episodes, EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import RETURN, Episodes, EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.events.provenance import Origin, Provenance, Repository, SettingChange
 from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.history.run import RunHistory

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from mission_tui import __version__
 from mission_tui.errors import MissionError, NoSupervisorError, UsageError
-from mission_tui.fleet.compare.results import packed
+from mission_tui.fleet.comparison_sides import packed
 from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.fleet.views.snapshot import FleetSnapshot, HostMeters, RunView, SupervisorInfo

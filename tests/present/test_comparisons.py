@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.compare.comparison import Ranked
+from mission_tui.fleet.comparison import Ranked
 from mission_tui.present.comparisons import standing
 
 

@@ -18,7 +18,7 @@ from msgspec import structs
 import mission_tui.read as mt
 from mission_tui.cli.verbs.run_output import write_parquet
 from mission_tui.errors import DamagedError, UsageError
-from mission_tui.fleet.compare import trace_of
+from mission_tui.fleet.comparison_sides import trace_of
 from mission_tui.fleet.events.metrics import EvaluationDone, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.records import jsonl
 from mission_tui.records.jsonl import AppendLog, encode_line, read_all

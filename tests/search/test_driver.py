@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.compare import Trace
+from mission_tui.fleet.comparison_sides import Trace
 from mission_tui.fleet.events.outcome import RunState
 from mission_tui.fleet.search import Confirmation, best_of
 from mission_tui.fleet.views.snapshot import RunView

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
-from mission_tui.fleet.compare import RETURN, Side, trace_of
+from mission_tui.fleet.comparison_sides import Side, trace_of
 from mission_tui.fleet.events.findings import Severity
-from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone
 from mission_tui.fleet.views.snapshot import RunView
 from tests.tui.fake_client import a_spec
 

@@ -10,8 +10,10 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.cli.tables.comparison import comparison_tables
-from mission_tui.fleet.compare import RETURN, Side, Trace, compare, trace_of
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.comparison_sides import Side, Trace, trace_of
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.provenance import SettingChange
 from mission_tui.fleet.history.course import Moment
 from mission_tui.fleet.specs.spec import DRIVER

@@ -9,9 +9,10 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from mission_tui.fleet.compare import RETURN, Trace, compare
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.comparison_sides import Trace
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.metrics import Metric
+from mission_tui.fleet.events.metrics import RETURN, Metric
 from mission_tui.fleet.statistics import Quartiles, quartiles
 from mission_tui.fleet.views.seed_group import SeedGroup, seed_groups
 from mission_tui.fleet.views.snapshot import RunView

@@ -14,7 +14,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from mission_tui.envs.state_pictures import cart_pole
-from mission_tui.fleet.compare import RETURN, compare
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.views.played_frame import ActionHead, PlayedFrame
 from mission_tui.fleet.views.snapshot import FleetSnapshot
 from mission_tui.ipc.replies import CleanReply, ComparisonReply, OperatorReply, Played

@@ -30,7 +30,8 @@ from mission_tui.present.numbers import DASH, count, duration, measure, seeds, s
 from mission_tui.records.atomic import StorageError, write_atomic_group
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Compared, Comparison, Curve, Row
+    from mission_tui.fleet.comparison import Compared, Comparison
+    from mission_tui.fleet.comparison_sides import Curve, Row
 
 _CELL = 40
 _IQM = ("IQM", "95 % of the IQM")
@@ -140,7 +141,7 @@ def _groups(found: Comparison) -> Table:
 
 
 def _ranking(found: Comparison) -> Table:
-    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.fleet.text import clean
 
     names = list(found.ranking[0].settings)
@@ -177,7 +178,7 @@ def _contrasts(found: Comparison) -> Table:
 
 
 def _differing(found: Comparison, rows: Sequence[Row]) -> Table:
-    from mission_tui.fleet.compare import value_word
+    from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.fleet.text import clean
 
     table = Table(("", *(letter for letter, _ in _lettered(found))))
@@ -187,7 +188,7 @@ def _differing(found: Comparison, rows: Sequence[Row]) -> Table:
 
 
 def _lettered(found: Comparison) -> Iterator[tuple[str, Compared]]:
-    from mission_tui.fleet.compare import letter
+    from mission_tui.fleet.comparison import letter
 
     return ((letter(place), run) for place, run in enumerate(found.runs))
 
@@ -317,7 +318,7 @@ class _Plane:
 
 def curves_svg(found: Comparison) -> str:
     """The picture. Runs of one cohort have one colour and other dashes; a cohort's median is the thick line."""
-    from mission_tui.fleet.compare import letter
+    from mission_tui.fleet.comparison import letter
 
     plane = _Plane(*plot_range((*found.curves, *found.bands)))
     parts = [*_axes(plane, found), *_goal(plane, found.threshold)]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mission_tui.fleet.compare import Axis, Comparison, Curve, Drawing, Edges
+    from mission_tui.fleet.comparison import Comparison, Drawing
+    from mission_tui.fleet.comparison_sides import Axis, Curve, Edges
 
 
 FORMATS = (".pdf", ".svg", ".png")
@@ -235,7 +236,7 @@ def labels_of(found: Comparison) -> Iterator[str]:
 
     Labels differ: where the first settings do not tell two apart, all of them are named.
     """
-    from mission_tui.fleet.compare import setting_words
+    from mission_tui.fleet.comparison_sides import setting_words
 
     places = {run.id: at for at, run in enumerate(found.runs)}
     firsts = [places[cohort.runs[0]] for cohort in found.cohorts]

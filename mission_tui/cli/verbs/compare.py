@@ -23,7 +23,7 @@ from mission_tui.errors import MissionError, UsageError
 
 if TYPE_CHECKING:
     from mission_tui.cli.html_markup import Html
-    from mission_tui.fleet.compare import Axis, Edges, Side
+    from mission_tui.fleet.comparison_sides import Axis, Edges, Side
     from mission_tui.ipc.replies import DetailsReply
 
 
@@ -89,7 +89,8 @@ def compare_command(
     Runs that differ in nothing but the seed stand together: median, interquartile range, n, least and greatest, from
     three seeds on with a 95 % interval of the mean. Settings are ranked at the budget that all runs have reached.
     """
-    from mission_tui.fleet.compare import RETURN, compare, drawing_of, in_cohorts
+    from mission_tui.fleet.comparison import compare, drawing_of, in_cohorts
+    from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.records.runs.comparison_sides import naming_left_out, read_sides
 
     metrics = tuple(dict.fromkeys(metrics)) or (RETURN,)
@@ -260,7 +261,7 @@ def _details(session: Session, refs: tuple[str, ...]) -> tuple[list[DetailsReply
     left out. Raises `MissionError`.
     """
     from mission_tui.cli.follow_runs import details_of, views_of
-    from mission_tui.fleet.compare import MOST
+    from mission_tui.fleet.comparison import MOST
 
     with session.connect() as connection:
         views = views_of(connection, refs)

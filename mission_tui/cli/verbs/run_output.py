@@ -191,7 +191,7 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 
 def _write_csv_of_many(views: Sequence[RunView]) -> None:
     """One table of all of them: first whose row it is, with what setting and seed."""
-    from mission_tui.fleet.compare.differing import differing_settings
+    from mission_tui.fleet.comparison_sides import differing_settings
     from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.fleet.history.metrics_state import evaluated_updates
     from mission_tui.fleet.specs.flat_settings import value_word

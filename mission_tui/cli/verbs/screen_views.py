@@ -104,7 +104,7 @@ def _views(session: Session, refs: tuple[str, ...]) -> tuple[RunView, ...]:
 
 def _view_of(session: Session, tab: str | None, views: tuple[RunView, ...]) -> str | None:
     """What of `views` is shown; None is the list. Raises `UsageError` for a tab that these runs do not have."""
-    from mission_tui.fleet.compare import MOST
+    from mission_tui.fleet.comparison import MOST
 
     if not views:
         if tab in (None, MACHINE):

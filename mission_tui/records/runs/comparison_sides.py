@@ -10,10 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.compare import RETURN, Axis, Comparison, Side, compare, in_cohorts, trace_of
+from mission_tui.fleet.comparison import Comparison, compare, in_cohorts
+from mission_tui.fleet.comparison_sides import Axis, Side, trace_of
 from mission_tui.fleet.events.findings import Severity, stories
 from mission_tui.fleet.events.journal import FleetEvent
-from mission_tui.fleet.events.metrics import Episodes, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import RETURN, Episodes, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.views.run import view_of

@@ -33,7 +33,7 @@ from mission_tui.fleet.capacity.admission import (
     listed,
     never_fits,
 )
-from mission_tui.fleet.compare.differing import changed_settings
+from mission_tui.fleet.comparison_sides import changed_settings
 from mission_tui.fleet.events.journal import ENDING, PriorityAsked, SettingsAsked
 from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
 from mission_tui.fleet.events.outcome import Failed, Killed, Stopped, outcome_word

@@ -122,7 +122,7 @@ def _course(records: Iterable[MetricRecord], spec: Spec | None) -> MetricsState:
 async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
     """The comparison. Raises `MissionError` for runs that cannot be compared."""
     # Not before somebody compares: every start of a supervisor would wait for it.
-    from mission_tui.fleet.compare import RETURN
+    from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.records.runs.comparison_sides import compare_runs
 
     folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
@@ -132,7 +132,7 @@ async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
 
 async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
     """What there is to compare of the runs. Raises `MissionError` for one whose spec cannot be read."""
-    from mission_tui.fleet.compare.results import packed
+    from mission_tui.fleet.comparison_sides import packed
     from mission_tui.fleet.specs.spec import is_driver
     from mission_tui.records.runs.comparison_sides import read_sides
 

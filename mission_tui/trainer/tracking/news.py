@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mission_tui.fleet.compare import RETURN
-from mission_tui.fleet.compare.differing import effective_settings
+from mission_tui.fleet.comparison_sides import effective_settings
 from mission_tui.fleet.events import metrics
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent, SettingsAsked
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.specs.consistency import TRAINERS_OWN
 from mission_tui.fleet.specs.schema import ENGINES

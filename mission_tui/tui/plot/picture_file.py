@@ -36,7 +36,7 @@ from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.textual_fixes.screen_cells import Cells
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Curve
+    from mission_tui.fleet.comparison_sides import Curve
 
 Anchor = Literal["start", "middle", "end"]
 Place = tuple[float, float]

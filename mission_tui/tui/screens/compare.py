@@ -13,7 +13,9 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.compare import Axis, Comparison, Row, letter, value_word
+from mission_tui.fleet.comparison import Comparison, letter
+from mission_tui.fleet.comparison_sides import Axis, Row
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare

@@ -11,8 +11,9 @@ from rich.style import Style
 from rich.table import Table
 from textual.strip import Strip
 
-from mission_tui.fleet.compare import Comparison, letter, value_word
+from mission_tui.fleet.comparison import Comparison, letter
 from mission_tui.fleet.search import SearchResult, SearchTrial, ranked_trials
+from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.present import comparisons, numbers
 from mission_tui.present.comparisons import has_seeds, probability, standing
 from mission_tui.tui.drawing import colours

@@ -40,7 +40,7 @@ from mission_tui.tui.state.history import (
 )
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Comparison
+    from mission_tui.fleet.comparison import Comparison
 
 Where = Literal["earlier", "later", "beginning", "newest"]
 """Which page is wanted beside the known ones, or instead of them."""
@@ -526,7 +526,7 @@ class SweepResults:
 
     def request(self, runs: tuple[RunView, ...]) -> None:
         """Ask how `runs` compare, if that may have changed."""
-        from mission_tui.fleet.compare import MOST  # loads statistics, and most lists have no sweep
+        from mission_tui.fleet.comparison import MOST  # loads statistics, and most lists have no sweep
 
         if not 2 <= len(runs) <= MOST:
             return
@@ -541,7 +541,7 @@ class SweepResults:
         return await self._client.ask(lambda id_: Compare(id=id_, runs=runs))
 
     def _take(self, runs: _Runs, answer: ComparisonReply | MissionError) -> None:
-        from mission_tui.fleet.compare import Comparison
+        from mission_tui.fleet.comparison import Comparison
 
         # Runs that cannot be compared yet have no table; c says why.
         known = None if isinstance(answer, MissionError) else msgspec.convert(answer.comparison, Comparison)

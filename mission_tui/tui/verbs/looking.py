@@ -136,7 +136,7 @@ async def compare(app_context: AppContext, runs: tuple[RunView, ...]) -> None:
         app_context.toast("runs are compared as they are now: H goes back to now, then c")
         return
     # Statistics and curves are needed here alone.
-    from mission_tui.fleet.compare import MOST
+    from mission_tui.fleet.comparison import MOST
     from mission_tui.tui.screens.compare import CompareScreen
 
     known = app_context.snapshot.runs if app_context.snapshot else ()

@@ -38,7 +38,8 @@ from mission_tui.tui.state.run_status import rule_word
 from mission_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import AxisMark, Comparison, Curve
+    from mission_tui.fleet.comparison import AxisMark, Comparison
+    from mission_tui.fleet.comparison_sides import Curve
 
 BAND = "░"
 _BEHIND, _DRAWN = 1, 2
@@ -265,7 +266,7 @@ class ComparisonChart(PlainChart):
 
 def _happened_to(found: Comparison) -> Iterator[tuple[AxisMark, MarkKind, str]]:
     """What happened to each run, by its letter; nothing where the runs are too many to tell theirs apart."""
-    from mission_tui.fleet.compare import letter
+    from mission_tui.fleet.comparison import letter
 
     for place, run in enumerate(found.runs if len(found.runs) <= _MARKED_RUNS else ()):
         for it in run.happened:
@@ -295,7 +296,7 @@ def drawn_curves(found: Comparison) -> list[tuple[str, Curve, str]]:
 
 def _curves(found: Comparison) -> Iterator[tuple[str, Curve, str]]:
     """What is drawn, with its letter and colour."""
-    from mission_tui.fleet.compare import letter  # loaded with statistics, which no chart of one run needs
+    from mission_tui.fleet.comparison import letter  # loaded with statistics, which no chart of one run needs
 
     bands = {band.name: band for band in found.bands}
     for at, cohort in enumerate(found.cohorts):

@@ -27,7 +27,7 @@ from mission_tui.tui.state.run_status import alarms
 from mission_tui.tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.compare import Comparison
+    from mission_tui.fleet.comparison import Comparison
 
 
 _SHOWN = Style(color=colours.PALETTE.bold, bold=True, underline=True)

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from mission_tui.fleet.compare import RETURN, compare
+from mission_tui.fleet.comparison import compare
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.processes import EnvWorkers, LateWorker
 from mission_tui.fleet.specs.spec import DRIVER, is_driver
 from mission_tui.fleet.views.snapshot import FleetSnapshot, OtherRoot, Replay, RunView

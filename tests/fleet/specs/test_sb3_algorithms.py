@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mission_tui.errors import PresetError, UsageError
-from mission_tui.fleet.compare.differing import changed_settings
+from mission_tui.fleet.comparison_sides import changed_settings
 from mission_tui.fleet.events.metrics import RETURN, Metric, UpdateDone
 from mission_tui.fleet.health.judge import judge_of
 from mission_tui.fleet.resume import ResumeFacts, judge_resume

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import UsageError
-from mission_tui.fleet.compare import Comparison
+from mission_tui.fleet.comparison import Comparison
 from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare, Set
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec

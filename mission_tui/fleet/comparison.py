@@ -11,34 +11,34 @@ import statistics
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 from mission_tui.errors import UsageError, nearest
-from mission_tui.fleet.compare.differing import (
-    RULES,
-    Row,
-    beside_algorithm,
-    cohort_key,
-    differing_provenance,
-    differing_settings,
-)
-from mission_tui.fleet.compare.results import (
+from mission_tui.fleet.comparison_sides import (
     MEASURES,
     POINTS,
+    RULES,
     Axis,
     Curve,
     Edges,
     Result,
+    Row,
     Side,
     band_of,
+    beside_algorithm,
     budget_of,
+    cohort_key,
     curve_of,
+    differing_provenance,
+    differing_settings,
     level,
     result_of,
     shared_span,
     upto,
 )
 from mission_tui.fleet.events.findings import stories
+from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import ALIVE, OVER
 from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.statistics import intervals, quartiles
@@ -390,6 +390,12 @@ def compare(
 def in_cohorts(sides: Sequence[Side]) -> list[Side]:
     """`sides` with the seeds of one setting beside each other, each setting where its first one was."""
     return [sides[at] for members in _grouped(sides) for at in members]
+
+
+def compared(sides: Sequence[Side], by: Axis, threshold: float | None) -> dict[str, Any]:
+    """The comparison of these in builtin values, seeds of one setting beside each other. Raises as `compare`."""
+    found: dict[str, Any] = msgspec.to_builtins(compare(in_cohorts(sides), RETURN, by, threshold))
+    return found
 
 
 def _grouped(sides: Sequence[Side]) -> list[list[int]]:
