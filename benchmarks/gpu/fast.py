@@ -27,10 +27,10 @@ from benchmarks.gpu.meters import Probe, probing
 from benchmarks.gpu.right import one_by_one
 from benchmarks.results import Row
 from benchmarks.rows import bounded, compared, unmeasured
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, in_still_envs
 from mission_tui.trainer.building.model import build_ppo, compare_devices, engine_options, ppo_arguments, use_tf32
 from mission_tui.trainer.named_parts import make_env

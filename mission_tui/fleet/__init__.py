@@ -5,7 +5,7 @@ judges going on with another spec, `launch_plan` names and counts what a launch 
 journaled, written by a trainer, or seen live. `strip` and `phases` say who was in which phase when. `history` folds
 one run from its facts. `health`, `capacity`, `marginal_gain` and `trials` say whether it learns, what a machine can
 carry, what one more run brings, what other settings do. `views` are what is shown. `store`, `comparison` (of its
-`comparison_sides`) and `timed_runs` put runs together: live, side by side, timed; `device_speeds` compares a run's
-devices. `commands` is what can be asked of them. `tuning` searches the fastest training, and `search` is what came of
-a search for settings.
+`comparison_sides`) and `timed_runs` put runs together: live, side by side, timed. `commands` is what can be asked
+of them. `tuning` searches the fastest training, on which device too, and `search` is what came of a search for
+settings.
 """

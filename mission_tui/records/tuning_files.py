@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 
 from mission_tui import __version__
 from mission_tui.errors import DamagedError
-from mission_tui.fleet.device_speeds import DevicesMeasured, DeviceSpeeds
-from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun, TuneRecord
+from mission_tui.fleet.tuning.record import DevicesMeasured, DeviceSpeeds, ProbeDone, TuneBegun, TuneRecord
 from mission_tui.gpu_driver import ask_driver, may_be_here
 from mission_tui.paths import sha256
 from mission_tui.plain_files import make_folder, names_in, open_folder, open_to_lock

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.records import tuning_files
 from mission_tui.records.atomic import StorageError
 from mission_tui.records.tuning_files import (

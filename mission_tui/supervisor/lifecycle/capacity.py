@@ -34,10 +34,10 @@ from mission_tui.fleet.capacity.demand import (
     outstanding_ram,
     outstanding_vram,
 )
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.processes import Placement
 from mission_tui.fleet.specs.algorithm import replay_buffer_of
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.records import tuning_files
 from mission_tui.records.runs.attempt import LaunchOrder

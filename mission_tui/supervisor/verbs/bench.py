@@ -39,10 +39,9 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.device_speeds import DeviceSpeeds
     from mission_tui.fleet.events.marginal_gain import MarginalGain
     from mission_tui.fleet.timed_runs import Repeat, Side
-    from mission_tui.fleet.tuning.record import ProbeDone, TuneBegun
+    from mission_tui.fleet.tuning.record import DeviceSpeeds, ProbeDone, TuneBegun
     from mission_tui.fleet.tuning.tune_state import Field, NextProbe
     from mission_tui.supervisor.measuring import MeasuringLimits
 

@@ -31,8 +31,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from mission_tui.envs.masks import MASKS, choices
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.records.tuning_files import kept_speeds, measured_of
 from mission_tui.run_module import module_words
 from mission_tui.trainer.ppo import PPO

@@ -28,12 +28,12 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from mission_tui.errors import PresetError, nearest
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs import sb3_algorithms
 from mission_tui.fleet.specs.algorithm import POLICIES, engine_of, keeps_replay_buffer
 from mission_tui.fleet.specs.sb3_algorithms import AlgorithmSpec, OffPolicySpec, OnPolicySpec, other_algorithm
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import Algo, Engine, PpoSpec, Schedule, Spec, other_settings
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.trainer.building.device_speeds import MEASURE_S, NetShape, NoSpeedsError, measured_speeds, speeds_here
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import check_contrib, check_kwargs, find_named

@@ -25,7 +25,7 @@ from mission_tui.trainer.named_parts import make_env
 from mission_tui.trainer.process import Say, answer, asked_spec, cap_threads
 
 if TYPE_CHECKING:
-    from mission_tui.fleet.device_speeds import DeviceSpeeds
+    from mission_tui.fleet.tuning.record import DeviceSpeeds
     from mission_tui.trainer.building.device_speeds import NetShape
 
 WAIT_S = 30.0

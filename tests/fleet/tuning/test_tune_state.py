@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec, rollout_size
 from mission_tui.fleet.tuning.record import (
     GIVE_UP_TIMES,
     KNOBS,
+    DeviceSpeeds,
     ProbeDone,
     Resolved,
     TuneBegun,

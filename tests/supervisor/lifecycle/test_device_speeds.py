@@ -13,9 +13,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import LaunchItem, Spec
-from mission_tui.fleet.tuning.record import TunePlan
+from mission_tui.fleet.tuning.record import DeviceSpeeds, TunePlan
 from mission_tui.fleet.views.snapshot import GpuMeters
 from mission_tui.ipc.replies import Checked, CheckFigures, Launched
 from mission_tui.ipc.requests import Check, Launch, Tune

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.health.gpu_idle import ID
 from mission_tui.fleet.specs.spec import KeepSpec
 from mission_tui.fleet.specs.thresholds import GpuIdleLimits, HealthKeep
 from mission_tui.fleet.tuning.profile import task_of
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.records.tuning_files import keep_speeds
 from tests.nvml import GIB, ONE, Machine, needs_gcc

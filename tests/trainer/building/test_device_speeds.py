@@ -17,8 +17,8 @@ import pytest
 from gymnasium.spaces import Discrete
 from msgspec import structs
 
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 from mission_tui.records import tuning_files
 from mission_tui.records.tuning_files import keep_speeds, measured_of
 from mission_tui.trainer.building import device_speeds
@@ -183,7 +183,7 @@ open("measured", "a").write("x")
 import torch
 torch.cuda.is_available = lambda: True
 import mission_tui.trainer.building.model as model
-from mission_tui.fleet.device_speeds import DeviceSpeeds
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 model.compare_devices = lambda *_: DeviceSpeeds(cpu_s=(1.0, 1.01, 1.0), gpu_s=(2.0, 2.01, 2.0))
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.device_speeds import DeviceSpeeds
+from mission_tui.fleet.tuning.record import DeviceSpeeds
 
 FASTER_ON_CPU = DeviceSpeeds(cpu_s=(0.0101, 0.0100, 0.0099), gpu_s=(0.0310, 0.0312, 0.0309), gpu="H200")
 FASTER_ON_GPU = DeviceSpeeds(cpu_s=(4.0, 4.1, 4.0), gpu_s=(0.5, 0.51, 0.5), gpu="H200")
