@@ -16,8 +16,7 @@ from pathlib import Path
 from benchmarks.health.cases import Case, judged
 from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.thresholds import Limits
-from mission_tui.records.logs.log import TableRow
-from mission_tui.records.logs.table import log_of_rows
+from mission_tui.records.logs.log import TableRow, log_of_rows
 
 __all__ = ["COURSES", "LAWS", "PER_UPDATE", "Told", "chance_run", "told"]
 

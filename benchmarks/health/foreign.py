@@ -12,8 +12,7 @@ from pathlib import Path
 
 from benchmarks.health.cases import Case
 from mission_tui.fleet.events.metrics import UpdateDone, number
-from mission_tui.records.logs.log import TableRow
-from mission_tui.records.logs.table import log_of_rows
+from mission_tui.records.logs.log import TableRow, log_of_rows
 
 __all__ = ["UNHEARD", "as_foreign"]
 

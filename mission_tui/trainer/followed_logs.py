@@ -31,9 +31,8 @@ from mission_tui.fleet.events.metrics import UpdateDone, mean_value, spoken
 from mission_tui.procfs import Stat, boot_id, own_processes
 from mission_tui.records.jsonl import AppendLog, read_all
 from mission_tui.records.logs.event_files import event_rows, total_timesteps
-from mission_tui.records.logs.log import LogError, TableRow
+from mission_tui.records.logs.log import LogError, TableRow, complete_rows, read_csv, read_json, updates_of
 from mission_tui.records.logs.monitors import Ended, read_monitors, sample_of
-from mission_tui.records.logs.table import complete_rows, read_csv, read_json, updates_of
 from mission_tui.records.runs.attempt import read_identity
 from mission_tui.records.runs.layout import RunDir
 

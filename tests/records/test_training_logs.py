@@ -17,10 +17,9 @@ from mission_tui.fleet.events.metrics import TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.preset import as_tables
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.records.jsonl import encode_line
-from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, log_of_rows
 from mission_tui.records.logs.monitors import pace_of, read_monitors
 from mission_tui.records.logs.read import read_any, read_log
-from mission_tui.records.logs.table import log_of_rows
 from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
 

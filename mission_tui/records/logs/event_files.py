@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from mission_tui.errors import install_words
 from mission_tui.fleet.events.metrics import Episodes, mean_value
 from mission_tui.plain_files import open_named
-from mission_tui.records.logs.log import LogError, TableRow, TrainingLog
-from mission_tui.records.logs.table import log_of_rows
+from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, log_of_rows
 
 STEPS = "time/total_timesteps"
 FAMILIES = ("rollout/", "train/", "policy/", "eval/", "time/")

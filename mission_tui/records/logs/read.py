@@ -28,9 +28,19 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import open_named
 from mission_tui.records.jsonl import read_all
 from mission_tui.records.logs.event_files import event_files, read_events
-from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, lines_of, settings_in
+from mission_tui.records.logs.log import (
+    LogError,
+    TableRow,
+    TrainingLog,
+    check_steps,
+    delimiter_of,
+    lines_of,
+    log_of_rows,
+    read_csv,
+    read_json,
+    settings_in,
+)
 from mission_tui.records.logs.monitors import monitor_files, read_episodes
-from mission_tui.records.logs.table import check_steps, delimiter_of, log_of_rows, read_csv, read_json
 from mission_tui.records.runs.attempt import read_exit
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.spec_file import read_attempt_spec
