@@ -16,9 +16,8 @@ from mission_tui.records.jsonl import decode_line, encode_line
 from mission_tui.records.logs.log import LogError
 from mission_tui.records.logs.monitors import read_monitors
 from mission_tui.records.logs.read import read_any
-from mission_tui.records.sb3_run.folder import find_folder, rows_of, updates_in_table
+from mission_tui.records.sb3_run.folder import find_folder, find_settings, rows_of, updates_in_table
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
-from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.zip_file import opened_zip, settings_of_zip, tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import read_yaml
 from tests.records.test_sb3_run import MONITOR, PROGRESS

@@ -22,6 +22,7 @@ from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.records.sb3_run.folder import (
     find_folder,
+    find_settings,
     models_above,
     rows_of,
     run_folders,
@@ -30,7 +31,6 @@ from mission_tui.records.sb3_run.folder import (
     without_strangers,
 )
 from mission_tui.records.sb3_run.normalizer_file import read_statistics
-from mission_tui.records.sb3_run.settings import find_settings
 from mission_tui.records.sb3_run.zip_file import tables_of_zip
 from mission_tui.records.sb3_run.zoo_settings import YamlError, read_yaml
 from mission_tui.trainer.import_run import evaluations_of, rows_of_evaluations

@@ -20,8 +20,7 @@ from mission_tui.fleet.specs.preset import read_preset, resolve
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run.folder import find_folder, updates_in_table
-from mission_tui.records.sb3_run.settings import find_settings
+from mission_tui.records.sb3_run.folder import find_folder, find_settings, updates_in_table
 from mission_tui.trainer.import_run import main
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.forked import forked

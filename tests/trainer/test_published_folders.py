@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from stable_baselines3.common.vec_env import VecNormalize
 
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.sb3_run.folder import find_folder
-from mission_tui.records.sb3_run.settings import find_settings
+from mission_tui.records.sb3_run.folder import find_folder, find_settings
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import equal, new_run, run_attempt
 from tests.trainer.sb3_run import sb3_learned, sb3_vec

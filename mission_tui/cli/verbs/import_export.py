@@ -198,8 +198,7 @@ def _item_of(
     from mission_tui.fleet.launch_plan import plan_launch
     from mission_tui.fleet.specs.assignment import expand
     from mission_tui.fleet.specs.preset import read_preset, resolve
-    from mission_tui.records.sb3_run.folder import updates_in_table
-    from mission_tui.records.sb3_run.settings import find_settings
+    from mission_tui.records.sb3_run.folder import find_settings, updates_in_table
 
     path = folder.path
     updates, _ = updates_in_table(folder)
