@@ -22,8 +22,8 @@ from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec
 from mission_tui.ipc.client import Connection
 from mission_tui.ipc.requests import GetSnapshot
 from mission_tui.records.jsonl import encode_line
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 
 FIRST_S, MEANWHILE_S = 3.0, 0.5
 WATCH_S = 5.0

@@ -28,10 +28,9 @@ from mission_tui.fleet.specs.spec import EnvSpec, LaunchItem, PpoSpec, RunSpec, 
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.paths import socket_dir
 from mission_tui.records.jsonl import encode_line
-from mission_tui.records.runs.attempt import Handle, LaunchOrder
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, write_spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import write_spec
 
 OLD_T = 1.75e9
 AT_ONCE = 50

@@ -22,8 +22,8 @@ from benchmarks.results import Row, Spread
 from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.process import lower_priority
 
 GOAL, GOAL_RATIO = ">= 0.99 of the trainer alone", 0.99

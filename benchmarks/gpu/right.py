@@ -27,7 +27,7 @@ from benchmarks.results import Row
 from benchmarks.rows import bounded, unmeasured
 from mission_tui.fleet.specs.sb3_algorithms import PERIOD_STEPS
 from mission_tui.fleet.specs.spec import Spec
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.building.model import use_tf32
 from mission_tui.trainer.ppo import cuda_graphs, policy_evaluator
 from tests.trainer.harness import PROBES, Ran, new_run, run_attempt, spec_with, stop_in

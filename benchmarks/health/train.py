@@ -24,8 +24,8 @@ from benchmarks.health.trace import Trace
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer import record, running_time
 from mission_tui.trainer.failures import classify
 from mission_tui.trainer.orders import Attempt, Link, Orders

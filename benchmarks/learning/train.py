@@ -28,8 +28,8 @@ from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train as train_attempt
 from mission_tui.trainer.building.model import build_scratch, ppo_arguments
 from mission_tui.trainer.orders import Attempt, Link, Orders

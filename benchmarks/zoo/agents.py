@@ -29,7 +29,7 @@ from benchmarks.zoo.kept import keep_agents, kept_agents
 from benchmarks.zoo.published import TABLE, read_published
 from benchmarks.zoo.stock_play import played_by_stock
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_spec
 from mission_tui.records.sb3_run.folder import find_folder
 
 EPISODES, FIRST = 100, 10

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mission_tui import report
 from mission_tui.errors import EX_USAGE, MissionError
+from mission_tui.records.runs.attempt import read_sealed_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.search.driver import Driver, StopAskedError, say
 from mission_tui.search.plan import plan_of
 from mission_tui.search.study import check_installed

@@ -24,8 +24,8 @@ from mission_tui.fleet.specs.sb3_algorithms import OtherAlgorithm, other_algorit
 from mission_tui.fleet.specs.spec import Algo, Spec
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.atomic import storing
+from mission_tui.records.runs.attempt import read_sealed_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_sealed_spec
 from mission_tui.records.sb3_run.normalizer_file import STATISTICS
 from mission_tui.trainer.building.model import build_learner, learner_arguments, ppo_arguments
 from mission_tui.trainer.named_parts import check_contrib

@@ -35,8 +35,8 @@ from mission_tui.ipc.telemetry_messages import Order, TelemetryMessage, TrainerH
 from mission_tui.plain_files import open_fresh
 from mission_tui.records.atomic import write_all
 from mission_tui.records.jsonl import Tail
+from mission_tui.records.runs.attempt import attempt_spec_file, read_sealed_spec, read_terms
 from mission_tui.records.runs.layout import AttemptDir, RunDir
-from mission_tui.records.runs.spec_file import attempt_spec_file, read_sealed_spec, read_terms
 from mission_tui.trainer.record import CheckpointReason
 
 ORDERS_S = 1.0

@@ -23,7 +23,7 @@ from mission_tui.cli.verbs import judge
 from mission_tui.records.jsonl import encode_line
 from mission_tui.records.logs import event_files
 from mission_tui.records.logs.log import LogError
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from tests.cli.test_json_documents import check
 from tests.drawn import drawn
 from tests.fleet.recorded import SPEC, update

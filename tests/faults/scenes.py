@@ -22,11 +22,10 @@ from mission_tui.errors import CheckpointError, MissionError
 from mission_tui.fleet.events.journal import AttemptEnded, FleetEvent, RunCreated
 from mission_tui.records.atomic import StorageError, write_json
 from mission_tui.records.jsonl import AppendLog, read_all
-from mission_tui.records.runs.attempt import LaunchOrder, read_launch
+from mission_tui.records.runs.attempt import LaunchOrder, read_launch, read_spec
 from mission_tui.records.runs.checkpoint import newest_verified, prune, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import move_to_trash, purge, restore_from_trash, trashed
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import adopting, load_ended

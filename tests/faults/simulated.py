@@ -42,10 +42,9 @@ from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten,
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.procfs import boot_id
 from mission_tui.records.jsonl import AppendLog
-from mission_tui.records.runs.attempt import LaunchOrder, read_identity
+from mission_tui.records.runs.attempt import LaunchOrder, read_identity, read_spec, read_terms
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint, verify_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec, read_terms
 from mission_tui.supervisor.host.identity import Holder, Process
 from mission_tui.supervisor.launchers.local import FoundProcesses, Started
 from mission_tui.supervisor.launchers.order import Caller

@@ -14,8 +14,8 @@ from mission_tui.cli import hosts
 from mission_tui.errors import EX_UNAVAILABLE, EX_USAGE
 from mission_tui.fleet.tuning.profile import HostProfile, task_of
 from mission_tui.ipc.hosts import Host
+from mission_tui.records.runs.attempt import read_attempt_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.records.tuning_files import host_fingerprint, profile_path, versions_here, write_profile
 from tests.hosts.conftest import awake, config_file
 from tests.hosts.sshd import Sshd

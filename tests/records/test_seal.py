@@ -15,10 +15,9 @@ from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.specs.spec import EnvSpec, Spec
 from mission_tui.paths import seal_keys
 from mission_tui.records.runs import seal
-from mission_tui.records.runs.attempt import LaunchOrder, read_launch
+from mission_tui.records.runs.attempt import SPECS, LaunchOrder, read_launch, read_sealed_spec, write_spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import SPECS, read_sealed_spec, write_spec
 
 RUN = "20260101-000000-cart-0001"
 

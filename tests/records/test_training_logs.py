@@ -20,7 +20,7 @@ from mission_tui.records.jsonl import encode_line
 from mission_tui.records.logs.log import LogError, TableRow, TrainingLog, log_of_rows
 from mission_tui.records.logs.monitors import pace_of, read_monitors
 from mission_tui.records.logs.read import read_any, read_log
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from tests.fleet.recorded import SPEC, stopped_and_resumed, update
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "data" / "traces"

@@ -13,7 +13,7 @@ from mission_tui.fleet.search import SearchResult, SearchTrial, best_of, confirm
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Schedule, Spec, is_driver
 from mission_tui.present.comparisons import confirmation_words, importance_words, progress_words, save_words
-from mission_tui.records.runs.spec_file import parse_spec, spec_document
+from mission_tui.records.runs.attempt import parse_spec, spec_document
 from mission_tui.search.plan import (
     SearchPlan,
     changed_values,

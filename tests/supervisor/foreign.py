@@ -34,9 +34,9 @@ from mission_tui.records.runs.attempt import (
     ProcessIdentity,
     TrackState,
     launch_document,
+    write_spec,
 )
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 
 NONCE = "0" * 32
 

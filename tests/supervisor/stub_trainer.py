@@ -122,7 +122,7 @@ class StubTrainer:
         """Where a trial's branch ends; 0 where nothing says so."""
         if not (path := self.run.attempt(self.attempt).terms).exists():
             return 0
-        from mission_tui.records.runs.spec_file import read_terms
+        from mission_tui.records.runs.attempt import read_terms
 
         return read_terms(path).until_timesteps
 

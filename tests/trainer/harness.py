@@ -14,8 +14,8 @@ from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, Trai
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.orders import Attempt, Link, Orders
 from mission_tui.trainer.record import Record

@@ -24,8 +24,8 @@ from mission_tui.fleet.resume.remedies import ResumeTarget
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.attempt import write_spec, write_terms
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec, write_terms
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

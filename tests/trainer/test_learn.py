@@ -17,7 +17,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted, Upda
 from mission_tui.fleet.timed_runs import Side
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, RowsWritten, TelemetryMessage
 from mission_tui.records.jsonl import AppendLog
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_spec
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.record import write_timed_metrics
 from mission_tui.trainer.state.checkpoint import load_checkpoint

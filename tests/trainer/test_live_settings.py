@@ -9,7 +9,7 @@ import pytest
 
 from mission_tui.fleet.events.metrics import SettingsChanged
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.orders import Orders
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Hook, Ran, equal, new_run, run_attempt, spec_with

@@ -10,8 +10,8 @@ import torch as th
 
 from mission_tui.fleet.resume.verdict import Terms
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.attempt import write_spec, write_terms
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec, write_terms
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Hook, Ran, equal, new_run, run_attempt, spec_with, stop_in
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch as th
 
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch, ResidentBuffer
 from mission_tui.trainer.state.boundary import Tensors

@@ -121,8 +121,8 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     from mission_tui.fleet.health.replay import replay
     from mission_tui.fleet.history.run import RunHistory
     from mission_tui.records.jsonl import read_all
+    from mission_tui.records.runs.attempt import read_attempt_spec
     from mission_tui.records.runs.layout import RunDir
-    from mission_tui.records.runs.spec_file import read_attempt_spec
 
     run = RunDir(run_dir)
     try:

@@ -360,10 +360,9 @@ def _passed_on(session: Session, view: RunView, tracker: str | None) -> TrackSta
     from pathlib import Path
 
     from mission_tui.records.atomic import read_json
-    from mission_tui.records.runs.attempt import TrackState
+    from mission_tui.records.runs.attempt import TrackState, read_spec
     from mission_tui.records.runs.layout import RunDir
     from mission_tui.records.runs.seal import Seals, check_seal
-    from mission_tui.records.runs.spec_file import read_spec
     from mission_tui.run_module import module_words
 
     run_dir = RunDir(Path(view.run_dir))

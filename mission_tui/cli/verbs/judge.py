@@ -70,7 +70,7 @@ class JudgeSettings:
     ) -> JudgeSettings:
         """What the options mean. Raises `UsageError` and `PresetError`."""
         from mission_tui.records.preset_files import load_health_file, resolved_preset
-        from mission_tui.records.runs.spec_file import read_spec
+        from mission_tui.records.runs.attempt import read_spec
 
         if preset is not None and spec_file is not None:
             raise UsageError("give --preset or --spec, not both")

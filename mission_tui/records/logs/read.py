@@ -41,9 +41,8 @@ from mission_tui.records.logs.log import (
     settings_in,
 )
 from mission_tui.records.logs.monitors import monitor_files, read_episodes
-from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.attempt import read_attempt_spec, read_exit
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 
 KNOWN_FORMATS = (
     "run directories, metrics.jsonl, SB3's progress.csv, progress.json and monitor.csv, TensorBoard event files, and "

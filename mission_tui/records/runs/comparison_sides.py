@@ -20,10 +20,9 @@ from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.views.run import view_of
 from mission_tui.records.given_files import read_toml
 from mission_tui.records.jsonl import Tail, read_all
-from mission_tui.records.runs.attempt import read_exit
+from mission_tui.records.runs.attempt import read_attempt_spec, read_exit
 from mission_tui.records.runs.code_files import read_provenance, rules_identity, rules_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 
 Say = Callable[[str], None]
 _RULES_CHARS = 12

@@ -24,9 +24,8 @@ from mission_tui.errors import DamagedError, MissionError
 from mission_tui.fleet.capacity.demand import MOST_CORES, busy_cores
 from mission_tui.fleet.specs.spec import RaySpec, Spec
 from mission_tui.paths import sha256
-from mission_tui.records.runs.attempt import Handle, LaunchOrder
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_attempt_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, JobStatus, Reached, engine
 from mission_tui.supervisor.launchers.order import keeper_words
 from mission_tui.supervisor.launchers.ray_rest import (

@@ -28,9 +28,8 @@ from mission_tui.fleet.events.processes import FOR_COMPANY
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.plain_files import make_folder, read_plain, remove_tree
 from mission_tui.records.atomic import read_json, storing, write_json
-from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_attempt_spec, read_exit
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.launchers import Job, JobStatus, Reached
 from mission_tui.supervisor.launchers.engine import (
     LAG_S,

@@ -27,9 +27,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import CheckpointOutcome
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order
 from mission_tui.records.jsonl import MOST_BYTES, Tail
-from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle
+from mission_tui.records.runs.attempt import ExitRecord, Handle, LaunchOrder, read_exit, read_handle, read_terms
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_terms
 from mission_tui.supervisor.ending.ladder import resume_ending
 from mission_tui.supervisor.host.children import limits_lacking
 from mission_tui.supervisor.host.process_files import descendants

@@ -34,10 +34,10 @@ from mission_tui.ipc.replies import VerdictReply
 from mission_tui.ipc.requests import Apply, Resume
 from mission_tui.plain_files import make_folder
 from mission_tui.records.atomic import StorageError, storing
+from mission_tui.records.runs.attempt import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
 from mission_tui.records.runs.checkpoint import DamagedCheckpoint, Manifest, newest_intact, verify_checkpoint
 from mission_tui.records.runs.code_files import check_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, read_terms, write_spec, write_terms
 from mission_tui.supervisor.launchers.order import (
     Caller,
     Spaces,

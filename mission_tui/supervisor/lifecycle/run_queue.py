@@ -47,8 +47,7 @@ from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import LaunchItem, Spec, command_words
 from mission_tui.records.atomic import storing, write_atomic
-from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.records.runs.spec_file import spec_document
+from mission_tui.records.runs.attempt import LaunchOrder, spec_document
 from mission_tui.supervisor.launchers.order import (
     Caller,
     absolute_paths,

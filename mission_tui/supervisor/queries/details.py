@@ -43,12 +43,11 @@ from mission_tui.plain_files import names_in, read_plain
 from mission_tui.records.atomic import StorageError, read_json
 from mission_tui.records.given_files import read_toml
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.attempt import LaunchOrder, TrackState, read_handle
+from mission_tui.records.runs.attempt import LaunchOrder, TrackState, read_handle, read_spec
 from mission_tui.records.runs.checkpoint import Manifest, list_checkpoints
 from mission_tui.records.runs.code_files import read_provenance
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals, digest_of, orders_of, words_of_change
-from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.records.runs.trash import tree_bytes
 from mission_tui.supervisor.runs import RunCatalog, resolve_run
 from mission_tui.supervisor.runs.run_on_disk import RunOnDisk, newest_attempt, read_run, read_specs

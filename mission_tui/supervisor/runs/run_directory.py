@@ -22,12 +22,11 @@ from mission_tui.fleet.specs.spec import MISSION_GYM, EnvSpec, Spec
 from mission_tui.plain_files import make_folder, names_in, read_given, remove_tree
 from mission_tui.records.atomic import storing, sync_folder
 from mission_tui.records.jsonl import AppendLog
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import LaunchOrder, write_spec, write_terms
 from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import write_spec, write_terms
 from mission_tui.records.runs.trash import REMOVING
 from mission_tui.supervisor.runs.journal import requester
 

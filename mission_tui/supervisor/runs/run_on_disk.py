@@ -35,9 +35,8 @@ from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import SERIES
 from mission_tui.records.given_files import LARGEST_BYTES
 from mission_tui.records.jsonl import Tail, decode_line, read_newest_whole
-from mission_tui.records.runs.attempt import ExitRecord
+from mission_tui.records.runs.attempt import ExitRecord, parse_spec, read_attempt_spec
 from mission_tui.records.runs.layout import STAMP_CHARACTERS, RunDir, run_dirs
-from mission_tui.records.runs.spec_file import parse_spec, read_attempt_spec
 
 GLIMPSE_BYTES = 64 << 10
 """A journal that is longer is read like one of a live run."""

@@ -27,6 +27,7 @@ from mission_tui.fleet.specs.quantity import parse_whole
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc import requests
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import SPECS, read_spec
 from mission_tui.records.runs.checkpoint import (
     Manifest,
     best_checkpoint,
@@ -35,7 +36,6 @@ from mission_tui.records.runs.checkpoint import (
     verify_checkpoint,
 )
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import SPECS, read_spec
 from mission_tui.supervisor.host.children import Task, TaskError, run_task
 from mission_tui.supervisor.launchers.order import Caller, as_module
 from mission_tui.supervisor.runs import resolve_run

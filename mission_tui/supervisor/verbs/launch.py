@@ -60,9 +60,9 @@ from mission_tui.ipc.replies import (
     unreached,
 )
 from mission_tui.ipc.requests import Check, Clone, GetUpgrades, Launch, Quote
+from mission_tui.records.runs.attempt import read_attempt_spec
 from mission_tui.records.runs.code_files import kept_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor.host.children import Task, TaskError, run_task, said_of_limits
 from mission_tui.supervisor.launchers.order import (
     VISIBLE,

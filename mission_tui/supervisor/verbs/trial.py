@@ -33,10 +33,9 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume, Try
 from mission_tui.records.jsonl import read_newest
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import LaunchOrder, write_terms
 from mission_tui.records.runs.checkpoint import Manifest, newest_intact
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_terms
 from mission_tui.supervisor.host.children import TaskError
 from mission_tui.supervisor.launchers.order import (
     Caller,

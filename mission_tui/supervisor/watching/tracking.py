@@ -19,9 +19,8 @@ from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, DamagedError, MissionErr
 from mission_tui.fleet.specs.spec import Spec, Tracker
 from mission_tui.plain_files import open_fresh, open_plain
 from mission_tui.records.atomic import read_json
-from mission_tui.records.runs.attempt import TrackState
+from mission_tui.records.runs.attempt import TrackState, read_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.run_module import module_words
 from mission_tui.supervisor.host.children import Child, start_child
 from mission_tui.supervisor.runs.core import Core

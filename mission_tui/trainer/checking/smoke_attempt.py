@@ -31,8 +31,8 @@ from mission_tui.ipc.replies import CheckFigures, Level
 from mission_tui.ipc.telemetry_messages import Order, PhaseEntered, TelemetryMessage
 from mission_tui.records.given_files import read_toml
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.__main__ import train
 from mission_tui.trainer.building.model import torch_on
 from mission_tui.trainer.named_parts import make_env, native_refusal

@@ -29,10 +29,10 @@ from mission_tui.plain_files import read_plain
 from mission_tui.records.atomic import write_atomic_group
 from mission_tui.records.given_files import LARGEST_BYTES
 from mission_tui.records.jsonl import LINE_BYTES
+from mission_tui.records.runs.attempt import attempt_spec_file, read_sealed_spec
 from mission_tui.records.runs.checkpoint import Manifest
 from mission_tui.records.runs.code_files import check_rules, rules_of
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import attempt_spec_file, read_sealed_spec
 from mission_tui.trainer.building.model import build_player
 from mission_tui.trainer.learner import Learner
 from mission_tui.trainer.named_parts import mission_rules

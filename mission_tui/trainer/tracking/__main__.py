@@ -22,9 +22,8 @@ from mission_tui.errors import EX_CONFIG, EX_RESUMABLE, EX_UNAVAILABLE, DamagedE
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import open_folder
 from mission_tui.records.atomic import read_json, write_json
-from mission_tui.records.runs.attempt import TrackState, lease_is_held
+from mission_tui.records.runs.attempt import TrackState, lease_is_held, read_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.trainer.tracking.news import News, NewsReader, about, evaluations
 from mission_tui.trainer.tracking.trackers import Tracker, connect
 

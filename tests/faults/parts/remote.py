@@ -26,8 +26,8 @@ from mission_tui.fleet.specs.spec import LaunchItem, SlurmSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Act, Launch, Resume, Set
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import read_attempt_spec
 from mission_tui.records.runs.layout import supervisor_dir
-from mission_tui.records.runs.spec_file import read_attempt_spec
 from mission_tui.supervisor import clock as clock_module
 from mission_tui.supervisor.clock import Clock, TimeLimits
 from mission_tui.supervisor.ending import leftovers

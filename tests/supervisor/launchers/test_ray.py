@@ -17,9 +17,8 @@ from msgspec import structs
 from mission_tui.fleet.specs.spec import RaySpec
 from mission_tui.keeper.child import StartError, _secrets_on_stdin
 from mission_tui.keeper.files import exit_record, write_json
-from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle, write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers import Job, cluster_check, engine, ray
 from mission_tui.supervisor.launchers.engine import half_of_secrets
 from mission_tui.supervisor.launchers.ray import RayLauncher, entrypoint

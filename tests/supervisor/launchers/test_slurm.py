@@ -18,9 +18,8 @@ from mission_tui.errors import MissionError
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.spec import SlurmSpec, Spec
 from mission_tui.keeper.files import exit_record, write_json
-from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle
+from mission_tui.records.runs.attempt import LaunchOrder, read_exit, read_handle, write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers import Job, engine, slurm, slurm_commands
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import (

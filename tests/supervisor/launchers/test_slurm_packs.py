@@ -12,9 +12,8 @@ from msgspec import structs
 
 from mission_tui.fleet.specs.spec import SlurmSpec
 from mission_tui.keeper.files import exit_record, write_json
-from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle
+from mission_tui.records.runs.attempt import Handle, LaunchOrder, read_exit, read_handle, write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers import Job, engine, slurm
 from mission_tui.supervisor.launchers.slurm import SlurmLauncher
 from mission_tui.supervisor.launchers.slurm_commands import SlurmError

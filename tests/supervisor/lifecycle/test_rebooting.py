@@ -15,8 +15,7 @@ from mission_tui.fleet.specs.spec import LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.attempt import read_launch
-from mission_tui.records.runs.spec_file import read_spec, write_spec
+from mission_tui.records.runs.attempt import read_launch, read_spec, write_spec
 from tests.full_disk import fill, small_disk
 from tests.rebooting import forget_boot
 from tests.supervisor.conftest import Lab, RunsRoot, living, opened_lab, stub_spec

@@ -16,8 +16,8 @@ from mission_tui.ipc.client import Connection
 from mission_tui.ipc.replies import SnapshotReply
 from mission_tui.ipc.requests import Act, GetAdoptable, GetDetails, GetHistory, GetLog, GetSnapshot, Watch
 from mission_tui.records.jsonl import AppendLog, encode_line
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from tests.supervisor.conftest import Lab, end, stub_spec
 from tests.waiting import until
 

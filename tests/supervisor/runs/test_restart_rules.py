@@ -16,7 +16,7 @@ from mission_tui.fleet.specs.spec import RestartAlso, RestartKeep, Spec
 from mission_tui.ipc.replies import Accepted, VerdictReply
 from mission_tui.ipc.requests import Resume, Undo
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.spec_file import read_spec, read_terms
+from mission_tui.records.runs.attempt import read_spec, read_terms
 from tests.shell import REPOSITORY
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab

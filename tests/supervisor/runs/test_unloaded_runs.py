@@ -24,10 +24,9 @@ from mission_tui.ipc.sockets import encode
 from mission_tui.keeper.files import exit_record, write_json
 from mission_tui.records.atomic import StorageError
 from mission_tui.records.jsonl import encode_line, read_all
-from mission_tui.records.runs.attempt import LaunchOrder
+from mission_tui.records.runs.attempt import LaunchOrder, write_spec
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import Seals
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import adoption
 from mission_tui.supervisor.lifecycle.adoption import QUIET_S, taking_in, view_of_waiting

@@ -18,9 +18,9 @@ from mission_tui.fleet.specs.thresholds import Act, HealthKeep, NanLimits
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Apply, Resume, Set
 from mission_tui.records.jsonl import AppendLog, read_all
+from mission_tui.records.runs.attempt import read_spec
 from mission_tui.records.runs.checkpoint import CheckpointFacts, save_checkpoint
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import read_spec
 from mission_tui.supervisor.runs.targets import last_good
 from tests.supervisor.conftest import Lab, RunsRoot, large_spec, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab

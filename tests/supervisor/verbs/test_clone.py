@@ -11,7 +11,7 @@ from mission_tui.fleet.events.journal import FleetEvent, RunLabelled, RunNoted, 
 from mission_tui.ipc.replies import Accepted, DetailsReply
 from mission_tui.ipc.requests import Clone, GetDetails, Label, Note, Rename, Set
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_spec
 from mission_tui.supervisor.runs.run_on_disk import read_fleet
 from tests.supervisor.conftest import RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab

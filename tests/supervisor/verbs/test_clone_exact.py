@@ -13,8 +13,7 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.specs.spec import LaunchItem
 from mission_tui.ipc.replies import Accepted, Launched, VerdictReply
 from mission_tui.ipc.requests import Clone, Launch, Set
-from mission_tui.records.runs.attempt import read_launch
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_launch, read_spec
 from mission_tui.supervisor.launchers import provenance_probe
 from tests.supervisor.conftest import REPOSITORY, Lab, stub_spec
 from tests.waiting import until

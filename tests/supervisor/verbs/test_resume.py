@@ -21,9 +21,9 @@ from mission_tui.fleet.specs.spec import EnvSpec, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import Resume
 from mission_tui.records.jsonl import read_all
+from mission_tui.records.runs.attempt import read_spec, read_terms
 from mission_tui.records.runs.checkpoint import verify_checkpoint
 from mission_tui.records.runs.code_files import write_rules
-from mission_tui.records.runs.spec_file import read_spec, read_terms
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 

@@ -13,7 +13,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, SettingsChanged
 from mission_tui.ipc.replies import Accepted, DetailsReply, HistoryReply, OperatorReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, GetHistory, Resume, Set
 from mission_tui.records.jsonl import AppendLog, read_all
-from mission_tui.records.runs.spec_file import read_spec
+from mission_tui.records.runs.attempt import read_spec
 from tests.supervisor.conftest import RunsRoot
 from tests.supervisor.simulated_lab import SimulatedLab
 

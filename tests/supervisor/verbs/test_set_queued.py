@@ -15,8 +15,7 @@ from mission_tui.fleet.specs.spec import KeepSpec, LimitsKeep, RunSpec, Spec
 from mission_tui.ipc.replies import Accepted, DetailsReply, VerdictReply
 from mission_tui.ipc.requests import GetDetails, Set
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.attempt import LaunchOrder
-from mission_tui.records.runs.spec_file import read_attempt_spec, read_spec, spec_document
+from mission_tui.records.runs.attempt import LaunchOrder, read_attempt_spec, read_spec, spec_document
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 

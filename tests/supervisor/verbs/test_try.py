@@ -15,7 +15,7 @@ from mission_tui.fleet.views.snapshot import RunView, TrialView
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Restore, Try, Undo
 from mission_tui.records.jsonl import AppendLog, read_all
-from mission_tui.records.runs.spec_file import read_spec, read_terms
+from mission_tui.records.runs.attempt import read_spec, read_terms
 from tests.supervisor.conftest import Lab, RunsRoot, stub_spec
 from tests.supervisor.simulated_lab import SimulatedLab
 from tests.waiting import until

@@ -38,7 +38,7 @@ from mission_tui.fleet.specs.thresholds import Act, HealthKeep, KlPersistentLimi
 from mission_tui.ipc.replies import Accepted
 from mission_tui.ipc.requests import Mark, Resume
 from mission_tui.records.jsonl import read_all
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.launchers.order import Caller, attempt_order
 from mission_tui.supervisor.lifecycle.attempts import open_live_run

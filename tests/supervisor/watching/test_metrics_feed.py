@@ -36,8 +36,8 @@ from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.requests import Resume
 from mission_tui.ipc.telemetry_server import MOST_REST_S
 from mission_tui.records.jsonl import AppendLog, read_all
+from mission_tui.records.runs.attempt import read_attempt_spec, write_spec
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
-from mission_tui.records.runs.spec_file import read_attempt_spec, write_spec
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.attempts import open_live_run
 from mission_tui.supervisor.runs import clock_steps

@@ -21,10 +21,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from mission_tui.envs import mission_files
 from mission_tui.errors import PresetError
 from mission_tui.records.jsonl import encode_line
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.checkpoint import read_manifest
 from mission_tui.records.runs.code_files import write_rules
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.export import main as export
 from mission_tui.trainer.playing import evaluate
 from mission_tui.trainer.vec_env import episodes

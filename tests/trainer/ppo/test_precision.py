@@ -12,7 +12,7 @@ import pytest
 import torch as th
 
 from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
 from mission_tui.trainer.state.boundary import copy_moments

@@ -12,7 +12,7 @@ import pytest
 import torch as th
 
 from mission_tui.fleet.specs.sb3_algorithms import OTHERS
-from mission_tui.records.runs.spec_file import write_spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.building.model import action_noise, learner_arguments
 from mission_tui.trainer.export import main as export
 from mission_tui.trainer.state.checkpoint import load_checkpoint

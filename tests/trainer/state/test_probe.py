@@ -10,8 +10,8 @@ import pytest
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.state import resume as probing
 from mission_tui.trainer.state.boundary import Progress
 from mission_tui.trainer.state.checkpoint import load_checkpoint

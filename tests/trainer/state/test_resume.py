@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.building import effective
 from tests.trainer.harness import PROBES, Countdown, Ran, equal, new_run, run_attempt, spec_with, stop_in
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mission_tui.fleet.resume.verdict import Terms
-from mission_tui.records.runs.spec_file import write_terms
+from mission_tui.records.runs.attempt import write_terms
 from mission_tui.trainer.state.boundary import Boundary
 from mission_tui.trainer.state.checkpoint import load_checkpoint
 from tests.trainer.harness import Ran, equal, new_run, run_attempt, spec_with, stop_in

@@ -11,8 +11,8 @@ from mission_tui.fleet.events.journal import FindingChanged
 from mission_tui.fleet.events.metrics import CheckpointSaved, EvaluationDone
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.records.jsonl import AppendLog
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from tests.fleet.recorded import SPEC, STEPS, stopped_and_resumed
 
 FINDING = Finding(

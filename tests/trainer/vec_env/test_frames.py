@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env.stacked_observations import StackedObserva
 
 from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec
-from mission_tui.records.runs.spec_file import read_spec, write_spec
+from mission_tui.records.runs.attempt import read_spec, write_spec
 from mission_tui.trainer import export
 from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.playing import evaluate

@@ -21,8 +21,8 @@ import mission_tui.envs  # noqa: F401 - registers MissionGym
 import tests.trainer.masked_envs
 import tests.trainer.worker_envs  # noqa: F401 - registers its own
 from mission_tui.envs.channel import EnvRecipe
+from mission_tui.records.runs.attempt import write_spec
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.records.runs.spec_file import write_spec
 from mission_tui.trainer.failures import EnvError
 from mission_tui.trainer.vec_env import InlineVecEnv, WorkersVecEnv, savable
 from tests.trainer.harness import equal, new_run, run_attempt, spec_with, stop_in
