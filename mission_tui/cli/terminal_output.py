@@ -110,18 +110,18 @@ class RowsProgress:
         self._what, self._total, self._done = what, total, 0
         self._due = time.monotonic() + PATIENCE_S if sys.stderr.isatty() else math.inf
 
-    def passing(self, rows: Sequence[Row]) -> Iterator[Row]:
+    def passing(self, rows: Iterable[Row]) -> Iterator[Row]:
         """`rows`, counted as they are taken."""
         shown = False
         try:
-            for at, row in enumerate(rows):
-                if at % ROWS_A_LOOK == 0 and (now := time.monotonic()) >= self._due:
-                    done, shown, self._due = self._done + at, True, now + PACE_S
+            for row in rows:
+                if self._done % ROWS_A_LOOK == 0 and (now := time.monotonic()) >= self._due:
+                    done, shown, self._due = self._done, True, now + PACE_S
                     percent = 100 * done // max(1, self._total)
                     _show_for_now(f"{self._what}: {done:,} of {self._total:,} rows, {percent}%")
+                self._done += 1
                 yield row
         finally:
-            self._done += len(rows)
             if shown:
                 _show_for_now("")
 

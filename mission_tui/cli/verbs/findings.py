@@ -120,19 +120,16 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     from mission_tui.fleet.events.metrics import MetricRecord
     from mission_tui.fleet.health.replay import replay
     from mission_tui.fleet.history.run import RunHistory
-    from mission_tui.records.jsonl import read_all
+    from mission_tui.records.jsonl import Tail, read_all, read_newest
     from mission_tui.records.runs.attempt import read_attempt_spec
     from mission_tui.records.runs.layout import RunDir
 
     run = RunDir(run_dir)
     try:
-        events, events_damage = read_all(run.events, FleetEvent)
-        records, records_damage = read_all(run.metrics, MetricRecord)
+        events, damage = read_all(run.events, FleetEvent)
     except OSError as error:
-        print_error(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
+        _print_unread(run, error)
         return ()
-    for sentence in (*events_damage, *records_damage):
-        print_error(sentence)
     specs = {}
     for attempt in run.attempts():
         try:
@@ -142,9 +139,21 @@ def _replayed(run_dir: Path) -> tuple[Finding, ...]:
     history = RunHistory(run.id, str(run.path), None)
     for event in events:
         history.apply(event)
-    progress = RowsProgress(f"judging {history.journal.name or run.id}", len(records))
-    found = replay(specs, records, events, _died(run), progress.passing)
+    rows = Tail(run.metrics, MetricRecord)
+    newest = read_newest(run.metrics, MetricRecord)
+    progress = RowsProgress(f"judging {history.journal.name or run.id}", newest[-1].seq if newest else 0)
+    try:
+        found = replay(specs, progress.passing(rows.each()), events, _died(run))
+    except OSError as error:
+        _print_unread(run, error)
+        return ()
+    for sentence in (*damage, *rows.damage):
+        print_error(sentence)
     return tuple(structs.replace(finding, state=history.journal.finding_state(finding)) for finding in found)
+
+
+def _print_unread(run: RunDir, error: OSError) -> None:
+    print_error(f"{run.id} is not judged: {error.filename or run.path} cannot be read: {error.strerror or error}")
 
 
 def _died(run: RunDir) -> dict[int, float]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,9 +28,8 @@ from mission_tui.errors import UsageError
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.hang import FEWEST, UPDATES
 from mission_tui.fleet.health.judge import unfit
-from mission_tui.fleet.health.replay import replay
+from mission_tui.fleet.health.replay import MissingRows, replay
 from mission_tui.fleet.health.settings import (
     OF_ANY,
     PPO,
@@ -103,7 +101,7 @@ def judge_log(
         if (other := _of_run(log)) is not None:
             words = f"a run of {specs[max(specs)].run.algo}: judged by {', '.join(other.rules)}"
             words = f"{words}; not for this algorithm: {', '.join(unfit(other))}"
-            return words, replay(specs, log.records, log.events, log.died, passing)
+            return words, replay(specs, passing(log.records), log.events, log.died)
         words = _words(newest)
         if _is_of_command(log):
             told = recognize_in_rows(log.updates_done)
@@ -111,7 +109,7 @@ def judge_log(
                 words = f"{_no_known_algorithm_in_words(tags)}: judged by {', '.join(OF_ANY)}"
             elif told is not None and told.algorithm is not None:
                 words = _other_in_words(told.algorithm, told.tag)
-        return words, replay(specs, log.records, log.events, log.died, passing)
+        return words, replay(specs, passing(log.records), log.events, log.died)
     log, told = by_row(log), recognize_in_rows(log.updates_done)
     settings = _settings(log, judge_settings)
     limits = _limits(settings, judge_settings)
@@ -161,37 +159,12 @@ def _judged_by(
     settings: Settings, limits: HealthKeep, records: Iterable[MetricRecord], other: Algorithm | None = None
 ) -> tuple[Finding, ...]:
     judge, found = HealthJudge(settings, limits, other=other), dict[str, Finding]()
-    missing = _MissingRows(judge)
+    missing = MissingRows(judge)
     for record in records:
         if isinstance(record, UpdateDone):
             missing.tell(record)
         found |= {finding.id: finding for finding in judge.feed(record)}
     return tuple((found | {finding.id: finding for finding in judge.findings if finding.state == "open"}).values())
-
-
-class _MissingRows:
-    """Tells `judge` of time that passed in rows which are not in the log, as nobody's silence: a row of many rows'
-    steps has as many behind it. One row's share of that time stays.
-    """
-
-    def __init__(self, judge: HealthJudge) -> None:
-        self._judge = judge
-        self._steps: deque[int] = deque(maxlen=UPDATES)
-        self._last: UpdateDone | None = None
-
-    def tell(self, row: UpdateDone) -> None:
-        """Before `row` is judged."""
-        last, self._last = self._last, row
-        if last is None or last.attempt != row.attempt:
-            self._steps.clear()
-            return
-        steps = row.timesteps - last.timesteps
-        usual = statistics.median(self._steps) if len(self._steps) >= FEWEST else 0
-        rows = round(steps / usual) if usual > 0 else 1
-        if rows > 1 and row.t > last.t > 0.0:
-            self._judge.broken(row.t - (row.t - last.t) * (rows - 1) / rows, "step")
-            self._judge.broken(row.t, "stepped")
-        self._steps.append(steps)
 
 
 def _no_known_algorithm_in_words(tags: Iterable[str]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,6 +13,7 @@ from msgspec import structs
 
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import FindingChanged, RunPaused
+from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.health import judge_of
 from mission_tui.fleet.health.replay import replay
 from tests.fleet.health.storms import REGIMES, Deed, Storm
@@ -171,6 +174,23 @@ def test_the_order_of_reading_does_not_matter(seed: int) -> None:
     dice.shuffle(records)
     dice.shuffle(events)
     assert replay(storm.specs, records, events, storm.died) == tuple(replayed(storm).values())
+
+
+def test_rows_that_were_judged_are_kept_by_nobody() -> None:
+    """A run of any length is judged in the memory of a short one, with the findings of all of its rows at once."""
+    storm = stormed([Deed("update", 60), Deed("update", 20, regime="hot"), Deed("attempt", 2), Deed("update", 40)])
+    held: list[int] = []
+
+    def coming() -> Iterator[MetricRecord]:
+        given = []
+        for record in storm.records:
+            given.append(structs.replace(record))
+            yield given[-1]
+            # Its list's own reference, and that of the count.
+            held[:] = [at for at in range(len(given) - 1) if sys.getrefcount(given[at]) > 2]
+
+    assert replay(storm.specs, coming(), storm.events, storm.died) == tuple(replayed(storm).values())
+    assert held == []
 
 
 def test_each_attempt_is_judged_by_its_own_spec() -> None:
