@@ -26,7 +26,8 @@ import numpy as np
 from msgspec import structs
 
 from mission_tui.errors import CheckpointError, UsageError
-from mission_tui.fleet.events import metrics
+from mission_tui.fleet.events import journal, metrics
+from mission_tui.fleet.events.outcome import Stopped
 from mission_tui.fleet.events.provenance import IMPORTED
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.algorithm import learning_table
@@ -138,7 +139,7 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     played = evaluations_of(work.folder.played, rows, work.notes)
     records = _records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
     _write(work.into.metrics, records)
-    findings = replay({1: work.spec}, records, ())[-MOST_FINDINGS:]
+    findings = replay({1: work.spec}, records, _story(records))[-MOST_FINDINGS:]
     result = {
         "updates": rows[-1].update,
         "timesteps": rows[-1].timesteps,
@@ -302,23 +303,31 @@ def _records_of(
     checkpoint: str | None,
     written_t: float,
 ) -> list[metrics.MetricRecord]:
-    """All records in order, without numbers yet. Times that no log said are `written_t`; none goes back."""
+    """All records in order. Times that no log said are `written_t`; none goes back. It ended at its last row where that
+    has a time: the file may have been copied since.
+    """
     last = rows[-1]
     between: list[metrics.UpdateDone | metrics.EvaluationDone] = [*rows, *played]
     between.sort(key=lambda it: (it.update, isinstance(it, metrics.EvaluationDone)))
     how: Literal["finished", "stopped"] = "finished" if total is not None and last.timesteps >= total else "stopped"
     start = metrics.TrainingStarted(0, 1, next((row.t for row in rows if row.t and math.isfinite(row.t)), written_t))
     end = metrics.TrainingEnded(
-        0, 1, last.update, last.timesteps, written_t, how, cause=IMPORTED, checkpoint=checkpoint
+        0, 1, last.update, last.timesteps, last.t or written_t, how, cause=IMPORTED, checkpoint=checkpoint
     )
     return list(_in_time([start, *between, end], written_t))
 
 
 def _in_time(records: Sequence[metrics.MetricRecord], written_t: float) -> Iterator[metrics.MetricRecord]:
     before = 0.0
-    for record in records:
+    for seq, record in enumerate(records, 1):
         before = max(before, record.t if record.t and math.isfinite(record.t) else written_t)
-        yield structs.replace(record, t=before)
+        yield structs.replace(record, seq=seq, t=before)
+
+
+def _story(records: Sequence[metrics.MetricRecord]) -> tuple[journal.FleetEvent, ...]:
+    """The journal that the run will have, as far as judging asks for it."""
+    began, ended = records[0].t, records[-1].t
+    return journal.AttemptStarting(1, began, 1), journal.AttemptEnded(2, ended, 1, Stopped(None, IMPORTED))
 
 
 if __name__ == "__main__":

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from mission_tui.fleet.events.metrics import MetricRecord, TrainingEnded
+from mission_tui.fleet.specs.preset import from_tables
 from mission_tui.fleet.specs.spec import EnvSpec, Part, Spec
-from mission_tui.trainer.import_run import _frames_a_step, evaluations_of
+from mission_tui.records.jsonl import read_all
+from mission_tui.trainer.import_run import _frames_a_step, evaluations_of, main
 from tests.fleet.recorded import update
+from tests.trainer.forked import forked
 
 ODD: dict[str, dict[str, Any]] = {
     "steps that are one number": {"timesteps": 5, "results": [[1.0]]},
@@ -65,3 +72,26 @@ def test_the_wrapper_says_how_many_frames_a_step_has(wrapper: str | Part, frames
     """Of Atari's own default, or what the settings say; one everywhere else."""
     spec = Spec(preset="x", env=EnvSpec(id="PongNoFrameskip-v4", wrappers=(wrapper,)))
     assert _frames_a_step(spec) == frames
+
+
+def test_neither_lost_rows_nor_a_later_copy_are_a_silence(tmp_path: Path) -> None:
+    """Steps show that the training went on where a third of the rows is gone; a file that was copied a year later
+    does not show that it went on until then. The same time with one row's steps is a silence.
+    """
+    spec = from_tables({"preset": "x", "env": {"id": "CartPole-v1"}, "run": {"total_timesteps": 300_000}}, "x")
+    head = "time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,wall_time\n"
+    rows = [f"{k * 2048},{k},0.01,{1e9 + k * 9}\n" for k in range(1, 99)]
+    stood = [f"{k * 2048},{k},0.01,{1e9 + k * 9 + 270 * (k > 30)}\n" for k in range(1, 69)]
+    found = {}
+    for name, table in (("gap", rows[:30] + rows[60:]), ("stood", stood)):
+        folder, work = tmp_path / name, tmp_path / f"{name}-work"
+        folder.mkdir()
+        work.mkdir()
+        (folder / "progress.csv").write_text(head + "".join(table))
+        os.utime(folder / "progress.csv", (1e9 + 3e7, 1e9 + 3e7))
+        _, answered, _ = forked(main, [str(folder), str(work), "--run", "new"], msgspec.json.encode(spec))
+        found[name] = [it["rule"] for it in json.loads(answered.splitlines()[-1])["result"]["findings"]]
+        end = read_all(work / "metrics.jsonl", MetricRecord)[0][-1]
+        assert isinstance(end, TrainingEnded)
+        assert end.t == float(table[-1].split(",")[-1])
+    assert found == {"gap": [], "stood": ["hang"]}
