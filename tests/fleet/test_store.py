@@ -16,6 +16,7 @@ from mission_tui.fleet.events.journal import (
     Asked,
     AttemptEnded,
     AttemptStarting,
+    ClockStepped,
     DutyDoneSeen,
     DutyFailureSeen,
     FindingChanged,
@@ -335,6 +336,18 @@ def test_time_in_which_a_trainer_did_not_live_is_none_of_its_phase() -> None:
     assert store.view(RUN).phase_t == 3603.0
     store.apply(RUN, HeartbeatSeen(7204.0))
     assert store.view(RUN).phase_t == 7203.0
+
+
+@pytest.mark.parametrize("by_s", [86_400.0, -86_400.0])
+def test_a_clock_that_is_set_makes_no_phase_longer(by_s: float) -> None:
+    """Neither before the next heartbeat nor after it, nor where that comes before the clock's step is noticed."""
+    began = 1e6
+    now = began + 20.0 + by_s
+    for seen in ((), (HeartbeatSeen(began + 10.0),), (HeartbeatSeen(began + 10.0), HeartbeatSeen(now - 0.1))):
+        store = running(PhaseSeen("rollout", began), *seen, ClockStepped(3, now, 1, by_s), HeartbeatSeen(now + 1.0))
+        phase_t = store.view(RUN).phase_t
+        assert phase_t is not None
+        assert now - 20.0 <= phase_t <= now + 1.0
 
 
 def test_a_callback_that_evaluates_is_no_rollout_that_hangs() -> None:

@@ -46,6 +46,12 @@ class ObservedState(Struct):
     workers: processes.EnvWorkers | None = None
 
 
+def _stepped(t: float | None, event: events.ClockStepped) -> float | None:
+    """The moment `t` as the clock that was set would have shown it; what may have been named by that clock stays."""
+    before = t is not None and (t <= event.t - event.by_s if event.by_s > 0.0 else t > event.t)
+    return t + event.by_s if t is not None and before else t
+
+
 def goal_of(spec: Spec | None, reward_threshold: float | None) -> Goal | None:
     """What a run of `spec` is to reach: what was asked for, else the reward threshold of its environment."""
     if spec is not None and spec.run.goal is not None:
@@ -193,6 +199,11 @@ class RunHistory:
             case events.RunThawed():
                 if event.attempt == journal.attempt and observed.phase_t is not None:
                     observed.phase_t = max(observed.phase_t, event.t)
+            case events.ClockStepped():
+                if event.attempt == journal.attempt:
+                    observed.phase_t, observed.heartbeat_t = (
+                        _stepped(t, event) for t in (observed.phase_t, observed.heartbeat_t)
+                    )
             case events.AttemptEnded():
                 self.observed = ObservedState(flags=observed.flags - {"slow-start", "silent"}, node=observed.node)
         journal.apply(event)
