@@ -250,6 +250,16 @@ def test_run_time_leaves_out_the_night_between_two_attempts() -> None:
     assert Ruler(history, "run time").places == (0.0, 3630.0)
 
 
+def test_a_clock_that_was_set_back_leaves_no_chart_empty() -> None:
+    """What came before lies before what came after, on either axis of time; one row's time is lost."""
+    began, later = 1_000_000.0, 1_000_000.0 - 172_800.0
+    times = (began + 10.0, began + 20.0, later + 30.0, later + 40.0)
+    history = structs.replace(a_history(values=(1.0, 2.0, 3.0, 4.0)), t=times)
+    attempt = structs.replace(details(1, VIEW).attempts[0], started_t=began, ended_t=None)
+    assert Ruler(history, "run time", (attempt,)).places == (0.0, 10.0, 10.0, 20.0)
+    assert Ruler(history, "clock", (attempt,)).places == (later + 20.0, later + 30.0, later + 30.0, later + 40.0)
+
+
 def test_the_clock_has_round_times_of_day(utc: None) -> None:
     """Whole minutes, whatever second the run began in."""
     history = a_history(values=tuple(float(n) for n in range(90)))

@@ -192,15 +192,18 @@ def _words(value: float, step: float) -> str:
 class Ruler:
     """`places` are the ends of the history's buckets on the axis in their order, `updates` the last one of each.
 
-    Run time leaves out what lay between two attempts; attempts that are not known count as one.
+    Run time leaves out what lay between two attempts; attempts that are not known count as one. Where the machine's
+    clock was set back, what came before that is shown as if it had ended there.
     """
 
     def __init__(self, history: HistoryReply, over: Over, attempts: Sequence[AttemptView] = ()) -> None:
         self.over = over
-        self.updates, self._timesteps, self._t = history.updates, history.timesteps, history.t
-        begun = [attempt.started_t for attempt in attempts if attempt.started_t is not None]
+        self.updates, self._timesteps, self._t = history.updates, history.timesteps, _rising(history.t)
         self._spans = [(it.started_t, it.ended_t) for it in attempts if it.started_t is not None]
-        self._origin = min([*begun, *self._t[:1]], default=0.0)
+        if self._spans and self._t:
+            begun, ended = self._spans[0]
+            self._spans[0] = min(begun, self._t[0]), ended
+        self._origin = min([*(begun for begun, _ in self._spans), *self._t[:1]], default=0.0)
         self.places = self._of_all()
 
     def _of_all(self) -> tuple[float, ...]:
@@ -249,6 +252,17 @@ class Ruler:
         """The index of the bucket that holds `update`."""
         at = bisect_left(self.updates, update)
         return at if at < len(self.updates) else None
+
+
+def _rising(moments: Sequence[float]) -> tuple[float, ...]:
+    """`moments` in the order of what happened, of which none is later than the next."""
+    rising: list[float] = []
+    moved_s, after = 0.0, math.inf
+    for t in reversed(moments):
+        moved_s = min(moved_s, after - t)
+        after = min(after, t + moved_s)
+        rising.append(after)
+    return tuple(reversed(rising))
 
 
 def _between(marks: Sequence[int], mark: float, values: Sequence[float]) -> float | None:
