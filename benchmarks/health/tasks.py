@@ -18,6 +18,7 @@ __all__ = [
     "ACROBOT",
     "ACROBOT_CLEAN",
     "ACROBOT_ZOO",
+    "ANGLING",
     "ARCHERY",
     "ASSEMBLY",
     "AUCTION",
@@ -40,6 +41,7 @@ __all__ = [
     "DELIVERING",
     "DIALLING",
     "DISPATCHING",
+    "DIVING",
     "DOCKING",
     "DOSING",
     "DOUBLE_PENDULUM",
@@ -66,6 +68,7 @@ __all__ = [
     "INVERTED_ZOO",
     "KEEPING",
     "KEYS",
+    "KNEADING",
     "LANDER_SINGLE",
     "LARGE_LAKE",
     "LENDING",
@@ -75,6 +78,7 @@ __all__ = [
     "LUNAR_CONTINUOUS",
     "LUNAR_LANDER",
     "MACHINE",
+    "MELDING",
     "MILLING",
     "MINING",
     "MISSION",
@@ -89,6 +93,7 @@ __all__ = [
     "PENDULUM",
     "PENDULUM_SDE",
     "PIXELS",
+    "PLOUGHING",
     "POINTING",
     "PRICING",
     "PROSPECTING",
@@ -113,6 +118,7 @@ __all__ = [
     "SMELTING_LONG",
     "SPELLING",
     "STEERING",
+    "STOKING",
     "SWIMMER",
     "SWITCHING",
     "TAXI",
@@ -128,7 +134,7 @@ __all__ = [
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
 TENTH, TWELFTH = "benchmarks.health.tenth_worlds", "benchmarks.health.twelfth_worlds"
-TENTH, TUNING = "benchmarks.health.tenth_worlds", "benchmarks.health.tuning_worlds"
+TUNING = "benchmarks.health.tuning_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -880,4 +886,40 @@ CLIMBING = Task(
     EnvSpec(id=f"{TUNING}:Climbing-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=1e-3, gamma=0.95, ent_coef=0.01),
     _hits,
+)
+PLOUGHING = Task(
+    "ploughing",
+    EnvSpec(id=f"{TUNING}:Ploughing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=2.5e-4, gamma=0.97),
+    _hits,
+)
+STOKING = Task(
+    "stoking",
+    EnvSpec(id=f"{TUNING}:Stoking-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=4, learning_rate=5e-4, gamma=0.95),
+    _hits,
+)
+KNEADING = Task(
+    "kneading",
+    EnvSpec(id=f"{TUNING}:Kneading-v0", n_envs=16, vec="inline", normalize=True),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=6, learning_rate=7e-4, gamma=0.95),
+    _quickness,
+)
+MELDING = Task(
+    "melding",
+    EnvSpec(id=f"{TUNING}:Melding-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=128, n_epochs=8, learning_rate=1.5e-3, gamma=0.95, ent_coef=0.003),
+    _quickness,
+)
+ANGLING = Task(
+    "angling",
+    EnvSpec(id=f"{TUNING}:Angling-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=64, n_epochs=8, learning_rate=5e-3, gamma=0.95),
+    _returns,
+)
+DIVING = Task(
+    "diving",
+    EnvSpec(id=f"{TUNING}:Diving-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=32, batch_size=64, n_epochs=8, learning_rate=1e-3, gamma=0.97),
+    _returns,
 )
