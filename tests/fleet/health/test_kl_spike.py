@@ -39,6 +39,14 @@ def test_a_fall_after_a_spike_is_critical() -> None:
     assert [line["update"] for line in seen.words[1].evidence] == [61, 62, 63, 64]
 
 
+def test_a_fall_above_what_counts_as_solved_is_information() -> None:
+    """It is critical from the update on in which the return is below the environment's own threshold."""
+    solved = Settings(reward_threshold=45.0)
+    seen = after_spike(59.0, 57.0, 53.0, 48.0, 47.0, 44.0, 46.0, 58.0, settings=solved)
+    assert seen.changes == [(63, "info"), (66, "critical"), (67, "info")]
+    assert after_spike(59.0, 48.0, settings=Settings(reward_threshold=49.0)).changes == [(62, "critical")]
+
+
 def test_of_updates_that_hardly_moved_no_multiple_is_said() -> None:
     """Forty times the safe KL after a KL of nothing is not a billion times the usual one."""
     lines = [row(n, {"approx_kl": 1e-12, "clip_range": 0.2, "ret": ret}) for n, ret in enumerate(RISING, start=1)]

@@ -2,7 +2,9 @@
 
 A spike alone is no finding: 5 healthy Pendulum runs have 32 of them, up to u = 540, and 30 changed nothing. So it is
 information once the return has lost half of what counts as a fall, and critical at the whole; only where no return is
-known does the spike itself speak, since nothing shows that it was harmless.
+known does the spike itself speak, since nothing shows that it was harmless. A return that is still above what the
+environment calls solved has lost nothing that would have to be mended: the range of one that has long been there is
+narrow, and a fall by a part of it is no disaster.
 """
 
 from __future__ import annotations
@@ -124,13 +126,15 @@ class KlSpike(Rule):
         return max(self._limits.within, min(LONGEST_WATCH, round(updates)))
 
     def _consequence(self) -> Severity | None:
-        latest, limits = self.context.returns.latest, self._limits
+        latest, limits, threshold = self.context.returns.latest, self._limits, self.context.settings.reward_threshold
         if latest is None or self._reference is None:
             return "info" if self._watched > 0 else None
         share = (self._reference - latest) / self._whole_fall()
         self._follow_drops(latest)
-        if share >= 1.0 and self._severity != "critical" and not self._is_of_many(latest):
-            return "info" if self._watched > 0 else None
+        solved = threshold is not None and latest >= threshold
+        if solved or (share >= 1.0 and self._severity != "critical" and not self._is_of_many(latest)):
+            seen = share >= limits.watch_share or self._severity is not None
+            return "info" if self._watched > 0 and seen else None
         if share >= 1.0 and (self._watched > 0 or self._severity == "critical"):
             return "critical"
         if self._severity == "critical":
