@@ -89,7 +89,8 @@ class Explanation(Struct, frozen=True):
     """The words of a finding: what is, why in this run's own settings, and the one thing to do about it.
 
     `signal` is the tag whose curve shows it, `threshold` the level on that curve that was passed, `window` how many
-    updates were looked at: what a chart needs to draw the evidence. `undo`: see `Finding`.
+    updates were looked at: what a chart needs to draw the evidence. `undo`: see `Finding`. `compare_first` is whether a
+    run may do better without the advice, which says so.
     """
 
     sentence: str
@@ -101,6 +102,7 @@ class Explanation(Struct, frozen=True):
     threshold: float | None = None
     window: int = 1
     undo: Undo = ""
+    compare_first: bool = False
 
 
 class Rule:

@@ -18,7 +18,7 @@ import statistics
 
 from msgspec.structs import replace
 
-from mission_tui.fleet.health.phrases import COMPARE_FIRST, learning_rate_of, pressure_of, pressure_sentence, rounded
+from mission_tui.fleet.health.phrases import learning_rate_of, pressure_of, pressure_sentence, rounded
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row
 from mission_tui.fleet.health.settings import Settings
 from mission_tui.fleet.health.trust_region import LOWER_FOR_STEPS, LOWER_RATE, far_too_high
@@ -104,10 +104,10 @@ def usual_first(rule: str, words: Explanation, settings: Settings, losses: LossP
     if found is None:
         return words
     cause, advice, assignments = found
-    settled = words.advice_set == assignments or COMPARE_FIRST in words.advice
+    settled = words.advice_set == assignments or words.compare_first
     if settled and words.advice_set and _key(words.advice_set) == _key(assignments):
         return words  # the rule has advised it itself, and knows more of how the run does
-    return replace(words, cause=cause, advice=advice, advice_set=assignments)
+    return replace(words, cause=cause, advice=advice, advice_set=assignments, compare_first=False)
 
 
 def _key(assignments: tuple[str, ...]) -> str:

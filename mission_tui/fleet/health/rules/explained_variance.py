@@ -137,7 +137,15 @@ class ExplainedVariance(Rule):
             signal=TAG,
             threshold=limits.critical if critical else limits.warning,
             window=limits.critical_updates if critical else limits.window,
+            compare_first=self._compares,
         )
+
+    @property
+    def _compares(self) -> bool:
+        """Whether values that cannot help are no hindrance so far: of such trainings some learned as well as with
+        values, and three did worse once they had them.
+        """
+        return self._useless.on and self._success.gained
 
     def _is_useless(self) -> bool:
         """Whether values cannot help, because nothing teaches them or because they look no step ahead.
@@ -309,8 +317,7 @@ class ExplainedVariance(Rule):
             ahead = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
             better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={ahead:g}"
             advice = "give the value loss a weight" if untaught else "let values look further ahead"
-            # Of such trainings some learned as well as with values, and three did worse once they had them.
-            return f"{advice}; {compared_first(settings)}" if self._success.gained else advice, (better,)
+            return f"{advice}; {compared_first(settings)}" if self._compares else advice, (better,)
         if self._sees_nothing:
             return "look at what the environment shows the policy: print the observations of a few steps", ()
         if self._is_tiny(row):
