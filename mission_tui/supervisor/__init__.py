@@ -2,9 +2,9 @@
 
 Its rooms are layers, each on those named before it. `host/` is what the machine says: processes, leases, meters. `gpu/`
 is the probe, a process of its own, and who watches it. `launchers/` carry attempts out and say how they stand, with
-whose Python, folder and variables. `runs/` holds the runs with their journals, and the state of the machine. `queries/`
-answer without changing anything. `ending/` ends, freezes and removes. `watching/` takes in rows, findings and meters.
-`lifecycle/` starts attempts, adopts those that live and says how they ended. `measuring` times runs. `verbs/` carry out
-requests. `readonly/` serves from the files alone, on `queries/`. Above them the dispatcher, the telemetry handler and
-the clock say when.
+whose Python, folder and variables. `runs/` holds the runs with their journals, and the state of the machine.
+`readonly/` answers without changing anything, and serves from the files alone. `ending/` ends, freezes and removes.
+`watching/` takes in rows, findings and meters. `lifecycle/` starts attempts, adopts those that live and says how they
+ended. `measuring` times runs. `verbs/` carry out requests. Above them the dispatcher, the telemetry handler and the
+clock say when.
 """

@@ -16,8 +16,8 @@ from mission_tui.ipc.replies import EndedReply, NamedReply, OperatorReply, PageR
 from mission_tui.ipc.server import Session
 from mission_tui.supervisor.host.children import tasks_at_work
 from mission_tui.supervisor.lifecycle.adoption import view_of_waiting
-from mission_tui.supervisor.queries.details import adoptable, details
-from mission_tui.supervisor.queries.history import Tracks, compare, history, log, sides, strip_of
+from mission_tui.supervisor.readonly.details import adoptable, details
+from mission_tui.supervisor.readonly.history import Tracks, compare, history, log, sides, strip_of
 from mission_tui.supervisor.runs import named_views
 from mission_tui.supervisor.runs.clock_steps import unix_ahead
 from mission_tui.supervisor.runs.core import Core

@@ -16,9 +16,9 @@ from mission_tui.fleet.specs.spec import RunSpec, Spec
 from mission_tui.fleet.store import Store
 from mission_tui.ipc.requests import GetHistory
 from mission_tui.records.jsonl import encode_line
-from mission_tui.supervisor.queries.history import history
+from mission_tui.supervisor.readonly.history import history
 from tests.fleet.recorded import SPEC, empty_store, update
-from tests.supervisor.queries.test_history import Catalog
+from tests.supervisor.readonly.test_history import Catalog
 
 RUNS = tuple(f"20261121-10420{number}-demo-3f9a" for number in range(3))
 ROWS, KEPT, MOST = 400, 70, 300

@@ -22,7 +22,7 @@ from mission_tui.fleet.views.snapshot import GpuMeters, HostMeters, Utilisation
 from mission_tui.ipc.requests import GetStrip
 from mission_tui.records.meter_history import TIERS, MeterFiles, RestoredHistories, behind, restore_histories
 from mission_tui.records.runs.layout import instruments_dir
-from mission_tui.supervisor.queries.history import Tracks, strip_of
+from mission_tui.supervisor.readonly.history import Tracks, strip_of
 
 FRESH_S = 5.0
 

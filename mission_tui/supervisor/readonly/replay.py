@@ -44,8 +44,8 @@ from mission_tui.records.jsonl import RecordsUntil, read_newest
 from mission_tui.records.runs.attempt import read_exit, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.trash import trashed
-from mission_tui.supervisor.queries.details import details
-from mission_tui.supervisor.queries.history import history, log
+from mission_tui.supervisor.readonly.details import details
+from mission_tui.supervisor.readonly.history import history, log
 from mission_tui.supervisor.readonly.meters import PastMeters
 from mission_tui.supervisor.readonly.server import ended_page, readable
 from mission_tui.supervisor.runs import resolve_run, run_on_disk

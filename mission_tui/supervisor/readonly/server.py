@@ -52,8 +52,8 @@ from mission_tui.records.runs.layout import AttemptDir, RunDir, run_dirs
 from mission_tui.records.runs.seal import Seals
 from mission_tui.supervisor.host.identity import holds_lease
 from mission_tui.supervisor.host.machine import HostSampler
-from mission_tui.supervisor.queries.details import adoptable, details
-from mission_tui.supervisor.queries.history import compare, estimate_paces, history, log, sides, strip_of
+from mission_tui.supervisor.readonly.details import adoptable, details
+from mission_tui.supervisor.readonly.history import compare, estimate_paces, history, log, sides, strip_of
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs import RunCatalog, named_views, run_on_disk
 from mission_tui.supervisor.runs.run_on_disk import applying, finish, taking_in, taking_one

@@ -49,7 +49,7 @@ from mission_tui.supervisor.launchers.order import (
 )
 from mission_tui.supervisor.lifecycle.adoption import load_ended, take_in_anew
 from mission_tui.supervisor.lifecycle.first_attempts import new_run
-from mission_tui.supervisor.queries.details import adoption_sheet
+from mission_tui.supervisor.readonly.details import adoption_sheet
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.registry import Runs

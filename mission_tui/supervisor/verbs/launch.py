@@ -83,7 +83,7 @@ from mission_tui.supervisor.lifecycle import first_attempts
 from mission_tui.supervisor.lifecycle.capacity import device_speeds
 from mission_tui.supervisor.lifecycle.first_attempts import check_new, foreseen, thread_warnings, would_wait
 from mission_tui.supervisor.lifecycle.run_queue import gain_shortage, held_in_groups, waits_for_others
-from mission_tui.supervisor.queries.history import estimate_paces
+from mission_tui.supervisor.readonly.history import estimate_paces
 from mission_tui.supervisor.runs import resolve_run
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.machine_state import DECISIVE_S, MachineState

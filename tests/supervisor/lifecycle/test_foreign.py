@@ -51,7 +51,7 @@ from mission_tui.records.runs.layout import RunDir
 from mission_tui.records.runs.seal import digest_of
 from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle.adoption import taking_in
-from mission_tui.supervisor.queries import details as adoptable_query
+from mission_tui.supervisor.readonly import details as adoptable_query
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.verbs import importing as adopt_verb

@@ -15,7 +15,7 @@ from mission_tui.records.atomic import StorageError
 from mission_tui.records.meter_history import CellsRecord, Kept, MeterFiles, SpansRecord, restore_histories
 from mission_tui.records.runs.layout import instruments_dir
 from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.queries.history import strip_of
+from mission_tui.supervisor.readonly.history import strip_of
 from mission_tui.supervisor.readonly.meters import ReadonlyMeters
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.watching.meter_history import Instruments

@@ -22,7 +22,7 @@ from mission_tui.fleet.events.journal import (
 from mission_tui.fleet.events.outcome import Failed
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import DetailsReply
-from mission_tui.supervisor.queries.details import SHOWN, audit_log_of
+from mission_tui.supervisor.readonly.details import SHOWN, audit_log_of
 from tests.tui.fleets import NAN_FINDING
 
 SCREEN = "screen, pts/1"

@@ -17,7 +17,7 @@ from mission_tui.fleet.store import Store
 from mission_tui.ipc.requests import GetHistory, GetStrip
 from mission_tui.records.jsonl import encode_line
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.queries.history import Tracks, history, strip_of
+from mission_tui.supervisor.readonly.history import Tracks, history, strip_of
 from mission_tui.supervisor.runs.registry import Lanes
 from mission_tui.supervisor.runs.run_on_disk import show_end
 from tests.supervisor.runs.test_run_on_disk import RUN, climb, ended, rows, start
