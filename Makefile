@@ -222,7 +222,7 @@ $(if $(SYSTEM),$(call unpinned,$(VENV)))
 $(BIN)/python -m pip install $(2) --disable-pip-version-check --no-compile $(if $(SYSTEM),-c $(VENV)/constraints.txt,-c constraints.txt) -e '.[tensorboard,notify,contrib,serve$(1)]'
 @# Bytecode of what a screen, a supervisor and a training import; pip would make that of ten times as many modules.
 @PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import mission_tui.supervisor.__main__, mission_tui.cli.screen, mission_tui.tui.session; \
-  from mission_tui.preloader.loading import load; load()' || true
+  from mission_tui.preloader.__main__ import load; load()' || true
 @touch $(RUNNING)
 endef
 

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.process, pytest.mark.skipif(sys.platform != "linux", r
 
 SETTLED = """
 import numpy, pathlib, sys
-from mission_tui.preloader.loading import settle_memory
+from mission_tui.preloader.__main__ import settle_memory
 
 def kib(name):
     lines = pathlib.Path("/proc/self/smaps_rollup").read_text().splitlines()

@@ -285,8 +285,8 @@ def asked(*_, **__):
 torch.cuda._is_compiled = torch.backends.cuda.is_built = lambda: True
 torch.cuda.is_available = torch.cuda._lazy_init = torch._C._cuda_getDeviceCount = asked
 torch.accelerator.current_accelerator = asked
-from mission_tui.preloader import loading
-loading._warm_up()
+from mission_tui.preloader.__main__ import _warm_up
+_warm_up()
 print(len(os.listdir("/proc/self/task")))
 """
     assert loaded.fork(code) == "1\n"
