@@ -288,11 +288,7 @@ def _say_missed_step(runs: Runs, found: run_on_disk.RunOnDisk) -> None:
     journal = runs.store.run(found.dir.id).journal
     attempt, by_s = journal.attempt, missed_step(found.dir, journal)
     if by_s is not None:
-        _append(runs, found, partial(_stepped, attempt, by_s))
-
-
-def _stepped(attempt: int, by_s: float, seq: int, t: float) -> facts.FleetEvent:
-    return facts.ClockStepped(seq, t, attempt, round(by_s, 3))
+        _append(runs, found, partial(facts.ClockStepped, attempt=attempt, by_s=round(by_s, 3)))
 
 
 def _knowing(core: Core, found: run_on_disk.RunOnDisk) -> Generator[None, None, tuple[Spec | None, str]]:

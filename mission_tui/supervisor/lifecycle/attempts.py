@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 
 from mission_tui.errors import DamagedError, MissionError
-from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.journal import ENDING, AttemptStarting, FindingChanged, KeeperLost
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import Failed
@@ -157,11 +156,7 @@ def _close_findings(runs: Runs, run: LiveRun) -> None:
     for finding in list(known.journal.findings.values()):
         if finding.state == "open":
             over = cleared(finding, *((row.update, row.t) if row is not None else (0, 0.0)))
-            runs.record_observed(run, partial(_changed, over))
-
-
-def _changed(finding: Finding, seq: int, t: float) -> FindingChanged:
-    return FindingChanged(seq, t, finding)
+            runs.record_observed(run, partial(FindingChanged, finding=over))
 
 
 def watch_or_finish(core: Core, run: LiveRun) -> None:

@@ -98,7 +98,7 @@ def resume_in_turn(runs: Runs, run_id: str, choices: ResumeChoices) -> None:
     `StorageError`.
     """
     attempt, now_s = runs.store.run(run_id).journal.attempt, round(clock_steps.boottime(), 3)
-    runs.record_request_of(run_id, partial(_asked, "resume", attempt))
+    runs.record_request_of(run_id, partial(Asked, verb="resume", attempt=attempt))
     runs.record_observed_of(
         run_id, lambda seq, t: RestartDue(seq, t, attempt, 0, 0, t, "request", boot_id(), now_s, choices)
     )
@@ -126,7 +126,7 @@ def waiting_for_restart(runs: Runs, refs: Sequence[str]) -> tuple[str, ...]:
 def call_off_restarts(runs: Runs, waiting: Sequence[str], verb: Verb) -> None:
     """Journal that `verb` was asked of the runs, so that they wait no more. Raises `StorageError`."""
     for run_id in waiting:
-        runs.record_request_of(run_id, partial(_asked, verb, runs.store.run(run_id).journal.attempt))
+        runs.record_request_of(run_id, partial(Asked, verb=verb, attempt=runs.store.run(run_id).journal.attempt))
 
 
 def _lived_s(run: RunHistory) -> float:
@@ -140,10 +140,6 @@ def _lived_s(run: RunHistory) -> float:
 def _due(attempt: int, most: int, step: StartAgain, after: After, seq: int, t: float) -> FleetEvent:
     due_boot_s = round(clock_steps.boottime() + step.wait_s, 3)
     return RestartDue(seq, t, attempt, step.number, most, t + step.wait_s, after, boot_id(), due_boot_s)
-
-
-def _asked(verb: Verb, attempt: int, seq: int, t: float) -> FleetEvent:
-    return Asked(seq, t, verb, attempt)
 
 
 PROMPT_S = 5.0

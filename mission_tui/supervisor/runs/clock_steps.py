@@ -62,7 +62,7 @@ class ClockSteps:
         log.warning("the machine's clock was set %.1f s %s", abs(by_s), "forward" if by_s > 0 else "back")
         for run_id in runs.store.live_ids():
             if attempt := runs.store.run(run_id).journal.attempt:
-                runs.record_observed_of(run_id, partial(_stepped, attempt, round(by_s, 3)))
+                runs.record_observed_of(run_id, partial(ClockStepped, attempt=attempt, by_s=round(by_s, 3)))
 
 
 def _journal_sleep(runs: Runs, slept_s: float) -> None:
@@ -106,10 +106,6 @@ def _ahead_s() -> float:
 
 def _slept_s() -> float:
     return boottime() - time.monotonic()
-
-
-def _stepped(attempt: int, by_s: float, seq: int, t: float) -> FleetEvent:
-    return ClockStepped(seq, t, attempt, by_s)
 
 
 TRIES = 3

@@ -18,7 +18,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from mission_tui.fleet.events.journal import CoRunningChanged, GainMeasured
-from mission_tui.fleet.events.marginal_gain import CONCLUSIVE, MarginalGain
+from mission_tui.fleet.events.marginal_gain import CONCLUSIVE
 from mission_tui.fleet.history.run import RunHistory
 from mission_tui.fleet.marginal_gain import Records, Span, TrainingSpan, measure_gains, training_spans_of
 from mission_tui.fleet.specs.spec import LAUNCHERS
@@ -97,7 +97,7 @@ class GainMonitor:
             full = self._full() if place == HERE else ""
             said = structs.replace(gain, full=full) if gain.verdict in CONCLUSIVE else gain
             runs.fetch(run_id)
-            runs.record_observed_of(run_id, partial(_gain_measured, said))
+            runs.record_observed_of(run_id, partial(GainMeasured, payoff=said))
 
     def _once_it_came(self, span: TrainingSpan, run: RunHistory) -> TrainingSpan:
         """`span` without the time in which the run waited in the queue of an engine and took nothing."""
@@ -137,10 +137,6 @@ class GainMonitor:
             return "cores"
         busy = [gpu.util.mean for gpu in self._machine.gpu.gpus if gpu.util.mean is not None]
         return "gpu" if busy and max(busy) >= FULL_PERCENT else ""
-
-
-def _gain_measured(gain: MarginalGain, seq: int, t: float) -> GainMeasured:
-    return GainMeasured(seq, t, gain)
 
 
 def _nobody_looked(_begin: float, _end: float) -> float | None:
@@ -185,7 +181,7 @@ class CoRunningMonitor:
             # Of hundreds on one node nobody is told: each coming would be a line in the journal of every other.
             crowd = place != HERE and there[place] > MOST_ON_A_NODE
             if run.journal.attempt and run.journal.outcome is None and news and not crowd:
-                self._runs.record_observed(self._runs.live[run_id], partial(_changed, others))
+                self._runs.record_observed(self._runs.live[run_id], partial(CoRunningChanged, others=others))
         self._stages, self._told = stages, set(places)
 
 
@@ -194,7 +190,3 @@ def _stage(run: RunHistory) -> Stage | None:
     if journal.attempt == 0 or journal.outcome is not None or journal.held:
         return None
     return "training" if run.metrics.attempt == journal.attempt else "starting"
-
-
-def _changed(others: int, seq: int, t: float) -> CoRunningChanged:
-    return CoRunningChanged(seq, t, others)

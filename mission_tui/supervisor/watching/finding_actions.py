@@ -13,7 +13,7 @@ from typing import Literal
 
 from mission_tui.fleet.commands import refusal
 from mission_tui.fleet.events.findings import GRAVITY, Finding
-from mission_tui.fleet.events.journal import Asked, FleetEvent, HealthActed, Verb
+from mission_tui.fleet.events.journal import Asked, HealthActed, Verb
 from mission_tui.fleet.health import acts
 from mission_tui.fleet.health.after_change import AfterChange
 from mission_tui.fleet.history.journal_state import JournalState
@@ -110,11 +110,7 @@ def _takes_orders(runs: Runs, run: LiveRun) -> bool:
 def _journal(runs: Runs, run: LiveRun, finding: Finding, verb: Verb, action: FindingAction) -> None:
     """First what is asked, by which a restarted supervisor goes on, then that it was this finding that asked."""
     runs.record_observed(run, lambda seq, t: Asked(seq, t, verb, run.attempt))
-    runs.record_observed(run, partial(_acted, finding, action))
-
-
-def _acted(finding: Finding, action: FindingAction, seq: int, t: float) -> FleetEvent:
-    return HealthActed(seq, t, finding.id, action)
+    runs.record_observed(run, partial(HealthActed, finding=finding.id, act=action))
 
 
 def keep_last_good(runs: Runs, run: LiveRun) -> None:

@@ -27,7 +27,7 @@ from msgspec import Struct, structs
 
 from mission_tui.errors import MissionError, install_words
 from mission_tui.fleet.events.findings import FailedDuty, Finding
-from mission_tui.fleet.events.journal import FleetEvent, HealthActed
+from mission_tui.fleet.events.journal import HealthActed
 from mission_tui.fleet.specs.thresholds import HealthKeep
 from mission_tui.fleet.text import clean
 from mission_tui.fleet.views.snapshot import Restart, RunView
@@ -100,7 +100,7 @@ def notify_finding(core: Core, run: LiveRun, finding: Finding) -> None:
     messengers = list(_messengers(core, run, finding))
     if messengers:
         names = " and ".join(messenger.name for messenger in messengers)
-        core.record_observed(run, partial(_notified, finding.id, names))
+        core.record_observed(run, partial(HealthActed, finding=finding.id, act="notified", detail=names))
         _send(core, run, finding.id, messengers)
 
 
@@ -249,10 +249,6 @@ def _kill(child: Child) -> None:
     """The messenger has not been reaped, so its number is still that of its own group."""
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-
-
-def _notified(finding_id: str, detail: str, seq: int, t: float) -> FleetEvent:
-    return HealthActed(seq, t, finding_id, "notified", detail)
 
 
 def _fail(runs: Runs, run_id: str, finding_id: str, name: str, sentence: str) -> None:
