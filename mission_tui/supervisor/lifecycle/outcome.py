@@ -56,8 +56,8 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.runs.run_on_disk import exit_facts
+from mission_tui.supervisor.watching.finding_actions import notify_end
 from mission_tui.supervisor.watching.metrics_feed import judge_silence, read_news
-from mission_tui.supervisor.watching.notifying import notify_end
 
 
 def decide_restart(runs: Runs, run_id: str) -> None:

@@ -29,8 +29,7 @@ from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.registry import Runs
-from mission_tui.supervisor.watching.finding_actions import keep_last_good, react
-from mission_tui.supervisor.watching.notifying import notify_failure
+from mission_tui.supervisor.watching.finding_actions import keep_last_good, notify_failure, react
 
 SLICE_S = 0.03
 PAUSE_S = 0.05

@@ -45,7 +45,7 @@ from mission_tui.supervisor.lifecycle.attempts import open_live_run
 from mission_tui.supervisor.lifecycle.outcome import abandon
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
-from mission_tui.supervisor.watching import finding_actions, notifying
+from mission_tui.supervisor.watching import finding_actions
 from mission_tui.supervisor.watching.metrics_feed import record_finding
 from tests.missing import search_path_without
 from tests.supervisor.conftest import REPOSITORY, Lab, RunsRoot, stub_spec
@@ -256,7 +256,7 @@ def test_apprise_that_is_not_installed_is_said_with_the_line_that_installs_it(id
     lab.start(PYTHONPATH=search_path_without(("apprise",), tmp_path / "without-apprise"))
     (run,) = lab.launch(spec=spec_of(HealthKeep(apprise=True)), STUB_DIES_AT="3")
     lab.ended(run)
-    assert details(lab, run)[:2] == ["apprise", notifying.NO_APPRISE]
+    assert details(lab, run)[:2] == ["apprise", finding_actions.NO_APPRISE]
 
 
 @pytest.mark.slow
@@ -346,11 +346,12 @@ async def test_who_is_told_of_an_end_hears_where_it_was_and_what_follows(core: C
     assert event["host"] == socket.gethostname()
     assert {**event["run"]["restart"], "due_t": 0} == {"due_t": 0, "number": 1, "most": 3, "after": "failure"}
     view = core.store.view(live.id)
-    title, body = notifying._letter(view, None)[:2]
+    letter = finding_actions._letter
+    title, body = letter(view, None)[:2]
     assert title == f"--title=demo on {socket.gethostname()}: failed"
     assert re.search(r"signal 11\)\nIt restarts in (59|60) s \(1 of 3 in a row\)\.$", body)
     over = structs.replace(view, restart=None)
-    assert notifying._letter(over, None)[1].endswith("`mission-tui resume demo` goes on from checkpoint 000000064.")
+    assert letter(over, None)[1].endswith("`mission-tui resume demo` goes on from checkpoint 000000064.")
 
 
 FINDING = Finding("nan-1-5", "nan", "critical", 5, 5, "NaN", "cause", "advice")
@@ -379,9 +380,9 @@ async def eventually(live: LiveRun, detail: str) -> None:
 @pytest.mark.slow
 async def test_a_command_that_hangs_is_killed_with_its_children(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time the whole group is gone, and the journal says so."""
-    monkeypatch.setattr(notifying, "LIMIT_S", 0.3)
+    monkeypatch.setattr(finding_actions, "LIMIT_S", 0.3)
     live = live_run(core, f"echo $$ > {core.root}/pid; sleep 60; true")
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await eventually(live, "on_event was killed after 0.3 s")
     group = int((core.root / "pid").read_text())
     await asyncio.to_thread(until, lambda: not lives(group))
@@ -391,14 +392,14 @@ async def test_a_command_that_hangs_is_killed_with_its_children(core: Core, monk
 async def test_a_few_messengers_at_once_and_no_more(core: Core) -> None:
     """While some still work, further ones are dropped, and that is said; afterwards there is room again."""
     live = live_run(core, f"while [ ! -e {core.root}/go ]; do sleep 0.02; done")
-    for _ in range(notifying.AT_ONCE + 1):
-        notifying.notify_finding(core, live, FINDING)
-    dropped = f"on_event was not run: {notifying.AT_ONCE} messengers of this run are still at work"
+    for _ in range(finding_actions.AT_ONCE + 1):
+        finding_actions.notify_finding(core, live, FINDING)
+    dropped = f"on_event was not run: {finding_actions.AT_ONCE} messengers of this run are still at work"
     assert said(live).count(dropped) == 1
-    assert live.messengers == notifying.AT_ONCE
+    assert live.messengers == finding_actions.AT_ONCE
     (core.root / "go").touch()
     await asyncio.to_thread(until, lambda: live.messengers == 0)
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     assert said(live).count(dropped) == 1
 
 
@@ -409,7 +410,7 @@ async def test_a_folder_that_is_gone_is_said(core: Core) -> None:
         core.root, live.dir, 1, spec_of(HealthKeep()), Caller(sys.executable, "/nowhere/at/all", {}), None
     )
     core.seals.write_order(live.dir, order)
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     assert any("was not run" in detail and "/nowhere/at/all" in detail for detail in said(live))
 
 
@@ -429,9 +430,9 @@ async def test_a_messenger_that_failed_is_counted_and_shown_with_what_it_said(co
     caller = Caller(sys.executable, str(core.root), {"PATH": os.environ["PATH"], "PERSON": "hunter2-hunter2"})
     core.seals.write_order(live.dir, attempt_order(core.root, live.dir, 1, spec_of(HealthKeep()), caller, None))
     core.variables.set_values(live.id, {"PERSON": "hunter2-hunter2"})
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: len(said(live)) == 2)
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: len(said(live)) == 4)
     reason = said(live)[1]
     assert reason.startswith("on_event ended with exit code 22: curl: (22) https://*** failed, token=***")
@@ -448,13 +449,13 @@ async def test_a_messenger_that_tells_again_is_said_to_and_no_longer_shown(core:
     flag = core.root / "works"
     live = live_run(core, f"test -e {flag}")
     for number in (2, 4):
-        notifying.notify_finding(core, live, FINDING)
+        finding_actions.notify_finding(core, live, FINDING)
         await asyncio.to_thread(until, lambda number=number: len(said(live)) == number)
     assert [each.times for each in core.store.view(live.id).failed_duties] == [2]
     flag.touch()
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: not core.store.view(live.id).failed_duties)
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: live.messengers == 0)
     found = read_all(live.dir.events, FleetEvent)[0]
     (done,) = [event for event in found if isinstance(event, DutyDoneSeen)]
@@ -464,7 +465,7 @@ async def test_a_messenger_that_tells_again_is_said_to_and_no_longer_shown(core:
 async def test_what_told_somebody_is_no_failure(core: Core) -> None:
     """A messenger that exits 0 leaves no sign, whatever it wrote."""
     live = live_run(core, "echo chatter >&2")
-    notifying.notify_finding(core, live, FINDING)
+    finding_actions.notify_finding(core, live, FINDING)
     await asyncio.to_thread(until, lambda: live.messengers == 0)
     assert said(live) == ["on_event"]
     assert core.store.view(live.id).failed_duties == ()
