@@ -13,8 +13,7 @@ from mission_tui.errors import PresetError
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.replies import HistoryReply, LogReply
 from mission_tui.ipc.requests import Act, AnsweredBy, GetDetails, GetHistory, GetLog
-from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.screens.run_tabs import MOST_BYTES
+from mission_tui.tui.screens.run import MOST_BYTES, RunScreen
 from mission_tui.tui.state.history import POINTS
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import ENDED, LIVE, NOW, a_fleet, a_run, queued

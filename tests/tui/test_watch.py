@@ -21,7 +21,7 @@ from mission_tui.ipc import replies
 from mission_tui.ipc.client_environment import Origin
 from mission_tui.ipc.requests import Act, Evaluate, Play, StopPlay
 from mission_tui.tui.screens.run import RunScreen
-from mission_tui.tui.sections.watch import _heads, _in_a_line, _verdict
+from mission_tui.tui.screens.watch import _heads, _in_a_line, _verdict
 from mission_tui.tui.session import chosen
 from mission_tui.tui.state import player_feed
 from mission_tui.tui.state.player_feed import PACES, PlayerFeed, PlaySpeed

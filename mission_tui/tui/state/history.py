@@ -73,17 +73,20 @@ def metric_tags(view: RunView | None) -> list[str]:
 
 def metric_summaries(history: HistoryReply) -> Mapping[str, MetricSummary]:
     """The course of each series of `history`."""
-    return {tag: _summary(history.low[tag], history.high.get(tag, ())) for tag in history.low}
+    return {tag: _summary(history, tag) for tag in history.low}
 
 
-def _summary(low: tuple[Metric | None, ...], high: tuple[Metric | None, ...]) -> MetricSummary:
-    points = tuple(_middle(number(least), number(most)) for least, most in zip(low, high, strict=False))
-    lows, highs = ([v for m in side if (v := number(m)) is not None and math.isfinite(v)] for side in (low, high))
-    return MetricSummary(points, min(lows, default=None), max(highs, default=None))
+def _summary(history: HistoryReply, tag: str) -> MetricSummary:
+    ends = (history.low[tag], history.high.get(tag, ()))
+    lows, highs = ([value for metric in side if (value := _finite(metric)) is not None] for side in ends)
+    return MetricSummary(middles(history, tag), min(lows, default=None), max(highs, default=None))
 
 
-def _middle(least: float | None, most: float | None) -> Metric | None:
-    return None if least is None or most is None else (least + most) / 2
+def middles(history: HistoryReply, tag: str) -> tuple[Metric | None, ...]:
+    """The middle of each bucket of `tag`; None where it has no value."""
+    pairs = zip(history.low.get(tag, ()), history.high.get(tag, ()), strict=False)
+    ends = ((number(least), number(most)) for least, most in pairs)
+    return tuple(None if least is None or most is None else (least + most) / 2 for least, most in ends)
 
 
 def evidence_start(finding: Finding) -> int:
