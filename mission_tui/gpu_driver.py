@@ -1,4 +1,5 @@
 """Whether NVIDIA's driver is here, as NVML itself says: asked of a short process, since a driver call may never return.
+And whether its MPS is, by that one's files.
 
 No device and no file of the kernel's decides: WSL2, containers and Jetson boards have others than a plain Linux. Files
 tell only why the driver does not answer. Standard library only.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -28,6 +30,10 @@ _AMD = "0x1002"
 TOOLKIT = "NVIDIA Container Toolkit"
 NOT_SUPPORTED = "AMD GPU not supported: CPU, RAM and phases are shown"
 ASKING = "mission_tui.supervisor.gpu.driver"
+MPS_PROGRAM = "nvidia-cuda-mps-control"
+_MPS_PIPES = "/tmp/nvidia-mps"  # noqa: S108 - CUDA's own default
+_COMM_CHARS = 15
+"""The kernel keeps so much of a process's name."""
 ANSWER_S = 5.0
 """The first call after a boot may load firmware, on a busy machine after Python."""
 
@@ -43,6 +49,15 @@ class Driver(NamedTuple):
     why: str = ""
     absent: bool = False
     refused: bool = False
+
+
+class Mps(NamedTuple):
+    """Whether its control program is `installed` here, and `running` behind the pipes in `folder`, `ours` or not."""
+
+    installed: bool
+    running: bool
+    folder: str
+    ours: bool = True
 
 
 def may_be_here() -> bool:
@@ -137,3 +152,30 @@ def _read(said: bytes, code: int) -> Driver:
     except (ValueError, TypeError, KeyError, RecursionError):
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         return Driver(why=f"the process that asks NVML ended with {how} and gave no reason")
+
+
+def find_mps(environ: Mapping[str, str]) -> Mps:
+    """What is here of MPS, for a process with the variables `environ`. Nothing is written to its pipes."""
+    import shutil
+
+    folder = Path(environ.get("CUDA_MPS_PIPE_DIRECTORY") or _MPS_PIPES)
+    installed = shutil.which(MPS_PROGRAM, path=environ.get("PATH")) is not None
+    owner = _owner(folder / "control") if _is_mps(folder / f"{MPS_PROGRAM}.pid") else None
+    return Mps(installed, running=owner is not None, folder=str(folder), ours=owner in (None, os.getuid(), 0))
+
+
+def _is_mps(file: Path) -> bool:
+    """Whether the process that the daemon's own file names is that daemon."""
+    try:
+        pid = int(file.read_text(encoding="ascii"))
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return False
+    return name.strip() == MPS_PROGRAM[:_COMM_CHARS]
+
+
+def _owner(pipe: Path) -> int | None:
+    try:
+        return pipe.stat().st_uid
+    except OSError:
+        return None

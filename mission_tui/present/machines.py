@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -26,6 +27,9 @@ from mission_tui.fleet.events.outcome import Phase
 from mission_tui.fleet.strip import Cell, GpuTrack, Lane, Span, Strip, merged
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, RunView
 from mission_tui.present.numbers import duration
+
+if TYPE_CHECKING:
+    from mission_tui.gpu_driver import Mps
 
 
 class Offer(Struct, frozen=True, order=True):
@@ -73,15 +77,6 @@ def share_of(host: HostMeters, gpus: Sequence[GpuMeters], runs: Sequence[RunView
     vram_ours = sum(vram) if vram else (0 if known else None)
     vram_others = None if not known or vram_ours is None else max(0, sum(known) - vram_ours)
     return Share(ours, others, vram_ours, vram_others)
-
-
-class Mps(Struct, frozen=True):
-    """Whether its control program is `installed` here, and `running` behind the pipes in `folder`, `ours` or not."""
-
-    installed: bool
-    running: bool
-    folder: str
-    ours: bool = True
 
 
 def sharing_sentence(snapshot: FleetSnapshot, mps: Mps) -> str | None:

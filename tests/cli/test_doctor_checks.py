@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from mission_tui.cli import doctor_checks
 from mission_tui.cli.session import Session
+from mission_tui.cli.verbs import doctor
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.ipc.replies import Upgrade, UpgradesReply
 
 
 def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() -> None:
     """A driver below the minimum of the CUDA that torch was built for is bad, and says which release would do."""
-    found = doctor_checks.judge_driver("535.183.01", "13.0")
+    found = doctor.judge_driver("535.183.01", "13.0")
     assert found.level == "bad"
     assert "535.183.01" in found.detail
     assert "580" in found.advice
@@ -29,7 +29,7 @@ def test_a_driver_older_than_torchs_cuda_is_named_with_the_release_it_needs() ->
 )
 def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str | None, level: str) -> None:
     """A fitting pair is fine, no driver is a fact, a driver with a CPU build of torch is a waste."""
-    assert doctor_checks.judge_driver(driver, cuda).level == level
+    assert doctor.judge_driver(driver, cuda).level == level
 
 
 @pytest.mark.parametrize(
@@ -43,23 +43,23 @@ def test_drivers_and_builds_that_fit_or_are_absent(driver: str | None, cuda: str
 )
 def test_logind_settings_override_each_other_in_order(lines: list[str], kills: bool) -> None:
     """The last setting wins and comments do not count."""
-    assert doctor_checks.kills_user_processes(lines) is kills
+    assert doctor.kills_user_processes(lines) is kills
 
 
 def test_what_was_upgraded_under_live_runs_is_a_warning() -> None:
     """One line for each run, with versions; without any, one word for all."""
     change = Change("packages", "torch 2.13.0", "torch 2.14.0", "note", "1 differ")
-    (found,) = doctor_checks.judge_upgrades(
+    (found,) = doctor.judge_upgrades(
         UpgradesReply(re=1, upgrades=(Upgrade(run="a", name="heavy", changes=(change,)),), looked=2)
     )
     assert (found.level, found.detail) == ("warn", "heavy: packages: torch 2.13.0 -> torch 2.14.0")
-    (found,) = doctor_checks.judge_upgrades(UpgradesReply(re=1, upgrades=(), looked=2))
+    (found,) = doctor.judge_upgrades(UpgradesReply(re=1, upgrades=(), looked=2))
     assert (found.level, found.detail) == ("ok", "2 live runs have what they were launched with")
 
 
 def test_every_resource_of_this_machine_is_reported(tmp_path: Path) -> None:
     """Cores, memory and disk are each named, for a runs root that does not exist yet too."""
-    found = doctor_checks.machine_checks(tmp_path / "not" / "yet")
+    found = doctor.machine_checks(tmp_path / "not" / "yet")
     assert [check.name for check in found] == ["cores", "memory", "disk"]
     assert all(check.detail for check in found)
 
@@ -71,7 +71,7 @@ def test_a_disk_that_is_short_of_inodes_is_warned_of(tmp_path: Path, monkeypatch
         counted = SimpleNamespace(f_files=files, f_favail=left)
         monkeypatch.setattr(os, "statvfs", lambda _, it=counted: it)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 40, total=1 << 41))
-        (disk,) = [check for check in doctor_checks.machine_checks(tmp_path) if check.name == "disk"]
+        (disk,) = [check for check in doctor.machine_checks(tmp_path) if check.name == "disk"]
         levels.append(disk.level)
     assert levels == ["warn", "ok", "ok"]
 
@@ -80,7 +80,7 @@ def test_a_runs_root_below_a_file_is_bad(tmp_path: Path) -> None:
     """A runs root that can never exist is found before a launch finds it."""
     (tmp_path / "file").write_text("")
     session = Session(tmp_path / "file" / "runs", tmp_path, {})
-    by_name = {check.name: check for check in doctor_checks.place_checks(session)}
+    by_name = {check.name: check for check in doctor.place_checks(session)}
     assert by_name["runs root"].level == "bad"
     assert by_name["supervisor"].level == "note"
 
@@ -92,7 +92,7 @@ def test_a_folder_in_which_others_may_rename_the_runs_root_is_said(mode: int, le
     root = project / "mine" / "runs"
     root.mkdir(parents=True)
     project.chmod(mode)
-    found = next(it for it in doctor_checks.place_checks(Session(root, tmp_path, {})) if it.name == "runs root")
+    found = next(it for it in doctor.place_checks(Session(root, tmp_path, {})) if it.name == "runs root")
     assert found.level == level
     assert (str(project) in found.advice) is (level == "warn")
 
@@ -100,7 +100,7 @@ def test_a_folder_in_which_others_may_rename_the_runs_root_is_said(mode: int, le
 @pytest.mark.parametrize("term", ["", "dumb"])
 def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
     """Without a capable terminal the advice names the verbs that need none."""
-    (found,) = doctor_checks.terminal_checks({"TERM": term})
+    (found,) = doctor.terminal_checks({"TERM": term})
     assert found.level == "note"
     assert "mission-tui status" in found.advice
 
@@ -121,6 +121,6 @@ def test_where_no_socket_can_be_made_is_bad(
     """A full /tmp starts no supervisor, whatever room the runs root has."""
     disk = os.statvfs_result((4096, 4096, 9, 9, blocks, 9, 9, files, flags, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: disk)
-    found = doctor_checks.room_for_sockets(tmp_path)
+    found = doctor.room_for_sockets(tmp_path)
     assert (found.detail if found else "").endswith(words)
     assert (found is None) is not bool(words)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli import doctor_checks
 from mission_tui.cli.root import main
 from mission_tui.cli.screen import _specs
 from mission_tui.cli.session import Session
+from mission_tui.cli.verbs import doctor
 from tests.shell import TINY, Shell
 
 
@@ -57,15 +57,15 @@ def test_presets_show_says_what_is_in_force(own: Path, capsys: pytest.CaptureFix
 
 def test_doctor_and_paths_know_the_file(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`doctor` says which limits count and is not healthy with a file that every launch would refuse."""
-    found = next(check for check in doctor_checks.place_checks(Session.begin(None)) if check.name == "health limits")
+    found = next(check for check in doctor.place_checks(Session.begin(None)) if check.name == "health limits")
     assert (found.level, found.detail) == ("ok", f"{own} over the defaults")
     own.write_text("[stall]\nevry = 4\n")
-    found = next(check for check in doctor_checks.place_checks(Session.begin(None)) if check.name == "health limits")
+    found = next(check for check in doctor.place_checks(Session.begin(None)) if check.name == "health limits")
     assert found.level == "bad"
     assert found.detail == f"{own}: unknown key stall.evry; did you mean 'every'?"
     assert main(["presets", "show", "tiny", "--resolved"]) == 78
     own.unlink()
-    found = next(check for check in doctor_checks.place_checks(Session.begin(None)) if check.name == "health limits")
+    found = next(check for check in doctor.place_checks(Session.begin(None)) if check.name == "health limits")
     assert (found.level, found.detail) == ("ok", "the defaults")
     capsys.readouterr()
     assert main(["paths"]) == 0

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from mission_tui.cli.doctor_checks import PROGRAM, find_mps, judge_mps
+from mission_tui.cli.verbs.doctor import judge_mps
 from mission_tui.fleet.events.processes import Usage
 from mission_tui.fleet.views.snapshot import RunView
-from mission_tui.present.machines import START, Mps, sharing_sentence
+from mission_tui.gpu_driver import MPS_PROGRAM, Mps, find_mps
+from mission_tui.present.machines import START, sharing_sentence
 from tests.tui.fleets import GPU, a_fleet, a_run
 from tests.waiting import until
 
@@ -25,11 +26,11 @@ IDLE = Mps(installed=True, running=False, folder="/tmp/nvidia-mps")
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is called as the daemon is, with the files that it keeps in the folder of its pipes."""
-    program = tmp_path / PROGRAM
+    program = tmp_path / MPS_PROGRAM
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     process = subprocess.Popen([program, "60"])
-    until(lambda: Path(f"/proc/{process.pid}/comm").read_text().startswith(PROGRAM[:15]))
-    (tmp_path / f"{PROGRAM}.pid").write_text(f"{process.pid}\n")
+    until(lambda: Path(f"/proc/{process.pid}/comm").read_text().startswith(MPS_PROGRAM[:15]))
+    (tmp_path / f"{MPS_PROGRAM}.pid").write_text(f"{process.pid}\n")
     os.mkfifo(tmp_path / "control")
     yield process
     process.kill()
@@ -43,9 +44,9 @@ def around(folder: Path) -> dict[str, str]:
 def test_a_running_daemon_is_found_and_a_dead_one_is_not(tmp_path: Path, daemon: subprocess.Popen[bytes]) -> None:
     """By the process that its file names: files stay behind when it dies, and its number is given to others."""
     assert find_mps(around(tmp_path)) == Mps(installed=True, running=True, folder=str(tmp_path))
-    (tmp_path / f"{PROGRAM}.pid").write_text(str(os.getpid()))
+    (tmp_path / f"{MPS_PROGRAM}.pid").write_text(str(os.getpid()))
     assert not find_mps(around(tmp_path)).running
-    (tmp_path / f"{PROGRAM}.pid").write_text(str(daemon.pid))
+    (tmp_path / f"{MPS_PROGRAM}.pid").write_text(str(daemon.pid))
     daemon.kill()
     daemon.wait()
     assert find_mps(around(tmp_path)) == Mps(installed=True, running=False, folder=str(tmp_path))
@@ -55,7 +56,7 @@ def test_a_running_daemon_is_found_and_a_dead_one_is_not(tmp_path: Path, daemon:
 def test_a_file_of_nonsense_is_no_daemon(tmp_path: Path, written: str) -> None:
     """Nor is a machine without any of it an error."""
     assert find_mps(around(tmp_path)) == Mps(installed=False, running=False, folder=str(tmp_path))
-    (tmp_path / f"{PROGRAM}.pid").write_text(written)
+    (tmp_path / f"{MPS_PROGRAM}.pid").write_text(written)
     assert not find_mps(around(tmp_path)).running
 
 

@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "supervisor/host/children.py": KERNEL,
     "supervisor/launchers/order.py": KERNEL,
     "supervisor/launchers/provenance_probe.py": "code and packages that a run is made of, in its own short process",
-    "cli/doctor_checks.py": KERNEL,
+    "cli/verbs/doctor.py": KERNEL,
     "cli/screen.py": OWN,
     "cli/terminal_output.py": KERNEL,
     "cli/unit_file.py": OWN,

@@ -229,8 +229,8 @@ def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> No
 
         write_document(top_facts(snapshot) | top_tables.attribution_facts(shown))
         return
-    from mission_tui.cli.doctor_checks import find_mps
     from mission_tui.fleet.views.snapshot import recent_gains
+    from mission_tui.gpu_driver import find_mps
     from mission_tui.present.machines import sharing_sentence
 
     write(top_tables.host_line(snapshot.host))

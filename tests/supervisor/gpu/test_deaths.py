@@ -13,7 +13,7 @@ import pynvml
 import pytest
 from _pytest.mark import ParameterSet
 
-from mission_tui.cli.doctor_checks import gpu_checks
+from mission_tui.cli.verbs.doctor import gpu_checks
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.line import ProbeLine
 from mission_tui.supervisor.gpu.watch import GpuWatch

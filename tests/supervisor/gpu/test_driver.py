@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from mission_tui import gpu_driver
-from mission_tui.cli.doctor_checks import gpu_checks, judge_gpus
 from mission_tui.cli.tables.runs import machine_line
+from mission_tui.cli.verbs.doctor import gpu_checks, judge_gpus
 from mission_tui.gpu_driver import Driver, ask_driver
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.watch import GpuWatch

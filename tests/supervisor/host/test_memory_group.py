@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mission_tui.cli import doctor_checks as doctor
+from mission_tui.cli.verbs import doctor
 from mission_tui.control_groups import GroupMemory, group_cores, group_memory, usable_cores
 from mission_tui.supervisor.host import machine as host
 
