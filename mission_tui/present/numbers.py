@@ -343,6 +343,11 @@ def reading_of(tag: str, metric: Metric | None) -> str:
     return "0" if tag in _SHARES and value is not None and abs(value) < _NOISE else reading(metric)
 
 
+def metric_title(tag: str) -> str:
+    """What people call the metric; an unknown tag is its own title."""
+    return TITLES.get(tag, tag)
+
+
 def axis_name(tag: str) -> str:
     """`mean episode return`, `episode length (steps)`: a number without a unit has none, an unknown tag is its own."""
     name = _LONG.get(tag) or TITLES.get(tag) or clean(tag, 60)

@@ -14,9 +14,9 @@ from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Schedule
 from mission_tui.fleet.views.snapshot import HeldResources
 from mission_tui.ipc.replies import HistoryReply
+from mission_tui.present.numbers import metric_title
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
-from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.screens.sheets import result_rows
 from mission_tui.tui.sections.details import Other, checkpoints, config, difference, episodes, stacked
 from mission_tui.tui.sections.health import health
@@ -24,6 +24,7 @@ from mission_tui.tui.sections.machine import usage_lines
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.state.run_data import LogTail, RunData
+from mission_tui.tui.state.run_status import key_metrics
 from tests.tui.fake_client import a_spec, details
 from tests.tui.fleets import BUSY, ENDED, GIB, KL_FINDING, LIVE, NOW, a_run, ended, queued
 

@@ -1,1 +1,1 @@
-"""How anything is drawn: colours, glyphs, numbers, names of metrics, and lines of them as strips."""
+"""How anything is drawn: colours, glyphs, numbers, and lines of them as strips."""

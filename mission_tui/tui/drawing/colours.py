@@ -1,5 +1,5 @@
 """The colours ("color" in Textual and CSS): a palette of Okabe and Ito's colour-blind-safe hues on a dark ground, and
-darkened ones on a light ground.
+darkened ones on a light ground; which of them each curve has, and each state and finding.
 
 `MISSION_TUI_THEME` says which, once, when this is imported. Colour never says anything alone. Textual's theme has them
 too, for the few widgets that are its own.
@@ -76,6 +76,13 @@ CHOSEN = Style(bgcolor=PALETTE.chosen, bold=True)
 HEADING = Style(bgcolor=PALETTE.panel)
 """The line of a machine above its runs."""
 
+_HUES = (PALETTE.live, PALETTE.warn, PALETTE.good, PALETTE.paused, PALETTE.key, PALETTE.bold)
+MOST_CURVES = len(_HUES)
+"""More curves than this cannot be told apart."""
+COHORT_HUES = (PALETTE.live, PALETTE.warn, PALETTE.good, PALETTE.paused, PALETTE.key, PALETTE.alarm, PALETTE.bold)
+"""A colour for each setting of a comparison, in order; a curve's letter names it without colours."""
+_FAINT = 0.45
+
 _OUTCOMES = {"finished": GOOD, "stopped": QUIET, "killed": PAUSED, "failed": ALARM, "lost": ALARM}
 _STATES: dict[RunState, Style] = {
     "running": LIVE,
@@ -101,6 +108,27 @@ def outcome_style(outcome: str) -> Style:
 def severity_style(severity: Severity) -> Style:
     """The colour of a finding."""
     return _SEVERITIES[severity]
+
+
+def letter(slot: int) -> str:
+    """What the curve in `slot` is called: it says which one it is without colours."""
+    return chr(ord("A") + slot)
+
+
+def hue(slot: int) -> Style:
+    """The colour of the curve in `slot`."""
+    return Style(color=_HUES[slot % MOST_CURVES])
+
+
+def faint(slot: int) -> Style:
+    """The same colour, nearly sunk in the ground."""
+    over, under = _parts(_HUES[slot % MOST_CURVES]), _parts(PALETTE.ground)
+    mixed = (round(_FAINT * one + (1 - _FAINT) * other) for one, other in zip(over, under, strict=True))
+    return Style(color="#" + "".join(f"{part:02x}" for part in mixed))
+
+
+def _parts(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
 
 
 THEME = Theme(

@@ -16,10 +16,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mission_tui.present import numbers
+from mission_tui.present.numbers import metric_title
 from mission_tui.tui.actions import BY_NAME, key_label
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.metrics import hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, join, line, literal, part_cells, wrap
 from mission_tui.tui.plot.canvas import Canvas
 from mission_tui.tui.plot.content import Content, Entry
@@ -88,7 +88,7 @@ def smoothed(content: Content, entry: Entry) -> Iterator[Part]:
     """The smoothed value at the crosshair, else the newest one; nothing where the curve is not smoothed."""
     if content.factor > 0 and entry.curve is not None and entry.curve.shown:
         soft = entry.soft_at if content.said else entry.curve.shown[-1].drawn
-        yield f"  EMA {numbers.reading(soft)}", hue(entry.slot)
+        yield f"  EMA {numbers.reading(soft)}", colours.hue(entry.slot)
 
 
 def _broken(curve: Curve) -> Part:
@@ -103,7 +103,7 @@ def _hidden(entries: Sequence[Entry], width: int) -> list[list[Part]]:
         if curve is None or not curve.hidden:
             continue
         least, most = (numbers.reading(end(curve.hidden)) for end in (min, max))
-        name = metric_title(curve.tag) if len(entries) == 1 else letter(curve.slot)
+        name = metric_title(curve.tag) if len(entries) == 1 else colours.letter(curve.slot)
         span = least if least == most else f"{least} to {most}"
         said.append(f"{len(curve.hidden)} of {len(curve.samples)} points of {name} ({span})")
     if not said:
@@ -121,7 +121,7 @@ def _item(content: Content, entry: Entry, width: int) -> list[Part]:
         (" " + fit(value, _VALUE_AT if content.said else _VALUE), colours.KEY if content.said else colours.BOLD),
         (
             fit(f"EMA {numbers.reading(entry.soft_at)}", 4 + _VALUE) if entry.soft_at is not None else "",
-            hue(entry.slot),
+            colours.hue(entry.slot),
         ),
         (_side(content, entry), colours.QUIET),
         *([_broken(entry.curve)] if entry.curve is not None and entry.curve.broken else []),
@@ -129,7 +129,7 @@ def _item(content: Content, entry: Entry, width: int) -> list[Part]:
     ]
     room = max(_TITLE_LEAST, width - 3 - part_cells(rest))
     return [
-        (f" {letter(entry.slot)} ", hue(entry.slot) + Style(bold=True)),
+        (f" {colours.letter(entry.slot)} ", colours.hue(entry.slot) + Style(bold=True)),
         (fit_middle(title, min(_TITLE, room, cell_len(title))), colours.INK),
         *rest,
     ]

@@ -20,7 +20,6 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.metrics import faint, hue, letter
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line, literal
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, DOTS_UP, Canvas
 from mission_tui.tui.plot.curve import Ghost, MarkKind, Marks, ScaledCurve, Side
@@ -253,7 +252,7 @@ def _numbers(scene: Scene, frame: Frame, side: str) -> dict[int, Part]:
     on = [it for it in scene.sided if it.side == side]
     if not on:
         return {}
-    style = hue(on[0].curve.slot) if len(on) == 1 < len(scene.sided) else colours.QUIET
+    style = colours.hue(on[0].curve.slot) if len(on) == 1 < len(scene.sided) else colours.QUIET
     return numbers_beside(on[0].scale, frame.rows, style)
 
 
@@ -405,7 +404,7 @@ def _write(canvas: Canvas, column: int, row: int, words: str, ink: Style) -> Non
 def _draw(canvas: Canvas, it: ScaledCurve, scene: Scene, frame: Frame) -> None:
     """The curve, and behind it what it was made of: raw values as loose dots, or the span of each bucket as lines."""
 
-    curve, back = it.curve, faint(it.curve.slot)
+    curve, back = it.curve, colours.faint(it.curve.slot)
     across = [frame.across(sample.place) for sample in curve.samples]
 
     def dots(values: Sequence[float]) -> Iterator[tuple[int, int] | None]:
@@ -419,7 +418,7 @@ def _draw(canvas: Canvas, it: ScaledCurve, scene: Scene, frame: Frame) -> None:
     elif scene.alone and any(sample.high > sample.low for sample in curve.samples):
         for edge in ("low", "high"):
             canvas.stroke(dots([getattr(sample, edge) for sample in curve.samples]), back, _FAINT)
-    canvas.stroke(dots([sample.drawn for sample in curve.samples]), hue(curve.slot), _DRAWN)
+    canvas.stroke(dots([sample.drawn for sample in curve.samples]), colours.hue(curve.slot), _DRAWN)
 
 
 def _name_curves(canvas: Canvas, scene: Scene, frame: Frame) -> None:
@@ -429,7 +428,7 @@ def _name_curves(canvas: Canvas, scene: Scene, frame: Frame) -> None:
         for column in range(begin, 0, -_LETTER_EVERY):
             row = _row_at(it, column, frame)
             if row is not None:
-                canvas.glyph(column, row, letter(it.curve.slot), hue(it.curve.slot) + Style(bold=True))
+                canvas.glyph(column, row, colours.letter(it.curve.slot), colours.hue(it.curve.slot) + Style(bold=True))
 
 
 def _row_at(it: ScaledCurve, column: int, frame: Frame) -> int | None:
@@ -479,4 +478,4 @@ def _draw_cross(canvas: Canvas, scene: Scene, frame: Frame, column: int) -> None
     for it in scene.sided:
         row = _row_at(it, column, frame)
         if row is not None:
-            canvas.glyph(column, row, "●" if scene.alone else letter(it.curve.slot), colours.KEY)
+            canvas.glyph(column, row, "●" if scene.alone else colours.letter(it.curve.slot), colours.KEY)

@@ -26,8 +26,8 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.text import clean_line
 from mission_tui.present import numbers
 from mission_tui.present.numbers import axis_name
+from mission_tui.tui.drawing.colours import letter
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.metrics import letter
 from mission_tui.tui.plot.content import Content
 from mission_tui.tui.plot.curve import Sample, ScaledCurve, Side
 from mission_tui.tui.plot.picture import MARKS, Scene

@@ -21,10 +21,10 @@ from mission_tui.ipc.replies import ComparisonReply
 from mission_tui.ipc.requests import Compare
 from mission_tui.present import numbers
 from mission_tui.present.comparisons import contrast_word, findings_words
+from mission_tui.present.numbers import metric_title
 from mission_tui.tui.actions import COMPARED, Move, key_label
 from mission_tui.tui.client import LatestQuery
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import fit_name, line, rendered, words, wrap
 from mission_tui.tui.screens.sheets import HintLine, keys_of, still_open
 from mission_tui.tui.sections.ranking import MEAN_CI, Facts, Words, facts_table, hue_of, interval, ranking, title_line

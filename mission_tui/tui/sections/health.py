@@ -18,9 +18,8 @@ from mission_tui.present import numbers
 from mission_tui.present.run_settings import proof, setting_changes
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES
-from mission_tui.tui.drawing.metrics import column_title
 from mission_tui.tui.drawing.strips import Part, fit, line, literal, wrap
-from mission_tui.tui.state.run_status import finding_span, finding_word, open_findings, severity_shape
+from mission_tui.tui.state.run_status import column_title, finding_span, finding_word, open_findings, severity_shape
 
 _LABEL_CELLS = 9
 _PLACES = ("update", "timesteps")

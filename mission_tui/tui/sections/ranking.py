@@ -17,7 +17,6 @@ from mission_tui.fleet.specs.flat_settings import value_word
 from mission_tui.present import comparisons, numbers
 from mission_tui.present.comparisons import has_seeds, probability, standing
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import COHORT_HUES
 from mission_tui.tui.drawing.strips import Column, line, rendered, table, words, wrap
 
 MEAN_CI, _IQM_CI = "95 % CI of the mean", "95 % CI of the IQM"
@@ -99,7 +98,7 @@ def _cell(at: int) -> Callable[[Facts], str]:
 
 def hue_of(found: Comparison, place: int) -> Style:
     """The colour of the curve of the run at that place."""
-    return Style(color=COHORT_HUES[found.runs[place].cohort % len(COHORT_HUES)], bold=True)
+    return Style(color=colours.COHORT_HUES[found.runs[place].cohort % len(colours.COHORT_HUES)], bold=True)
 
 
 def interval(ends: tuple[float, float] | None, say: Words) -> str:

@@ -19,10 +19,10 @@ from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.search import SearchResult
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
+from mission_tui.present.numbers import metric_title
 from mission_tui.present.run_state import flag_sentences, share_done
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar
-from mission_tui.tui.drawing.metrics import key_metrics, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fold, join, line, literal, part_cells, wrap
 from mission_tui.tui.plot.content import Content, content_of, first_history, line_of
 from mission_tui.tui.plot.picture import BELOW, frame_for, painted, picture
@@ -30,6 +30,7 @@ from mission_tui.tui.plot.scale import steady, steady_reach
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.preferences import ChartSettings
 from mission_tui.tui.state.run_data import LogTail, RunData
+from mission_tui.tui.state.run_status import key_metrics
 
 _NOTHING = RunData("", LogTail(""))
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 from textual.geometry import Region
 
-from mission_tui.tui.drawing.metrics import MOST_CURVES
+from mission_tui.tui.drawing.colours import MOST_CURVES
 
 Changes = Mapping[str, object]
 """By name what was chosen since; None for what is as it comes again."""

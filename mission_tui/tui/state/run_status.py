@@ -1,4 +1,6 @@
-"""How a run stands, in the words and colours that lists, panes and headlines share."""
+"""How a run stands, in the words and colours that lists, panes and headlines share, and the few metrics that stand
+beside its return.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,23 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import asks_for_action, stands_still, state_word, stuck_s, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import OUTCOME_SHAPES, SEVERITY_SHAPES, STATE_SHAPES
-from mission_tui.tui.drawing.strips import wrap
+from mission_tui.tui.drawing.strips import Part, wrap
 
+_VITALS = (
+    ("KL", "train/approx_kl"),
+    ("clip", "train/clip_fraction"),
+    ("H", "policy/entropy_ratio"),
+    ("std", "policy/std"),
+    ("EV", "train/explained_variance"),
+    ("lr", "train/learning_rate"),
+    ("value loss", "train/value_loss"),
+    ("critic loss", "train/critic_loss"),
+    ("actor loss", "train/actor_loss"),
+    ("ent coef", "train/ent_coef"),
+    ("exploration", "rollout/exploration_rate"),
+    ("grad", "train/grad_norm"),
+)
+_COLUMNS = {"rollout/ep_rew_mean": "return", "rollout/ep_len_mean": "length", "timesteps": "steps"}
 _SHORT_RULES: Mapping[str, str] = {
     "after-change": "change",
     "entropy-collapse": "entropy",
@@ -242,3 +259,22 @@ def headline_lines(view: RunView, now: float, width: int, most: int) -> list[str
         cause = cause[: -sum(map(len, lines[most:]))].rstrip()
         lines = wrap(headline(structs.replace(view, cause=cause and f"{cause}…"), now), width)
     return wrap(headline(view, now), width, most) if len(lines) > most else lines
+
+
+def key_metrics(view: RunView, width: int) -> list[Part]:
+    """Short names and readings of those metrics that this run has, as many as fit `width` cells."""
+    parts: list[Part] = []
+    for name, tag in _VITALS:
+        if tag in view.metrics:
+            reading = numbers.reading_of(tag, view.metrics[tag])
+            width -= len(name) + len(reading) + 1
+            if width < 0:
+                break
+            parts += [(f"{name} ", colours.QUIET), (reading, colours.INK), ("   ", colours.INK)]
+            width -= 3
+    return parts
+
+
+def column_title(tag: str) -> str:
+    """The shortest name that is no other metric's, for a column of a table."""
+    return _COLUMNS.get(tag) or next((name for name, known in _VITALS if known == tag), tag.rpartition("/")[2])

@@ -24,8 +24,8 @@ from mission_tui.fleet.views.seed_group import launched_with
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.requests import GetSnapshot, GetUpgrades
 from mission_tui.paths import SERVED
+from mission_tui.present.numbers import metric_title
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import home_relative
 from mission_tui.tui.screens.questions import Picker, ask_line
 from mission_tui.tui.screens.sheets import AwayScreen, EvaluationScreen, HelpScreen

@@ -14,7 +14,6 @@ from textual.message import Message
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import COHORT_HUES, faint, hue
 from mission_tui.tui.drawing.strips import line, wrap
 from mission_tui.tui.plot.canvas import DOTS_UP, Canvas
 from mission_tui.tui.plot.content import Content
@@ -189,10 +188,10 @@ class EvidenceChart(PlainChart):
 
         def draw(canvas: Canvas, scale: Scale, frame: Frame) -> None:
             if lows != highs:
-                _stroke(canvas, places, lows, faint(0), _BEHIND, scale, frame)
-                _stroke(canvas, places, highs, faint(0), _BEHIND, scale, frame)
+                _stroke(canvas, places, lows, colours.faint(0), _BEHIND, scale, frame)
+                _stroke(canvas, places, highs, colours.faint(0), _BEHIND, scale, frame)
             middles = [(low + high) / 2 for low, high in zip(lows, highs, strict=True)]
-            _stroke(canvas, places, middles, hue(0), _DRAWN, scale, frame)
+            _stroke(canvas, places, middles, colours.hue(0), _DRAWN, scale, frame)
             _draw_incident(canvas, finding, scale, frame)
             within = [it for it in self._happened if frame.low <= it[0] <= frame.high]
             mark_columns(canvas, [(frame.column(update), kind, word) for update, kind, word in within])
@@ -301,7 +300,7 @@ def _curves(found: Comparison) -> Iterator[tuple[str, Curve, str]]:
     bands = {band.name: band for band in found.bands}
     for at, cohort in enumerate(found.cohorts):
         places = [place for place, run in enumerate(found.runs) if run.cohort == at]
-        ink = COHORT_HUES[at % len(COHORT_HUES)]
+        ink = colours.COHORT_HUES[at % len(colours.COHORT_HUES)]
         if len(places) > 1 and cohort.name in bands:
             yield letter(places[0]), bands[cohort.name], ink
         else:

@@ -23,10 +23,10 @@ from mission_tui.fleet.health.readings import Reading
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.ipc.replies import DetailsReply
 from mission_tui.present import numbers
+from mission_tui.present.numbers import metric_title
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import SEVERITY_SHAPES, spark
-from mission_tui.tui.drawing.metrics import MOST_CURVES, hue, letter, metric_title
 from mission_tui.tui.drawing.strips import Part, fit, fit_middle, line
 from mission_tui.tui.plot.content import Content, besides, content_of, crossed
 from mission_tui.tui.plot.legend import Stacking, controls, grid_for
@@ -197,7 +197,11 @@ class MetricList(Lines):
     def _letter(self, tag: str) -> list[Part]:
         """What its curve is called, while there are several."""
         slot = self._slots.get(tag)
-        return [(f"{letter(slot)} ", hue(slot)) if slot is not None else ("  ", colours.INK)] if self._slots else []
+        return (
+            [(f"{colours.letter(slot)} ", colours.hue(slot)) if slot is not None else ("  ", colours.INK)]
+            if self._slots
+            else []
+        )
 
     def wheel(self, by: int) -> None:
         """The wheel moves the choice."""
@@ -483,7 +487,7 @@ class Curves(SplitContainer):
         match what:
             case "keep":
                 if not self._settings.pin(self.query_one(MetricList).tag):
-                    return f"{MOST_CURVES} metrics are on the chart: drop one of them first"
+                    return f"{colours.MOST_CURVES} metrics are on the chart: drop one of them first"
             case "over":
                 self._settings.turn_over()
             case "scale":

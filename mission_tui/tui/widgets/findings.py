@@ -19,9 +19,9 @@ from mission_tui.fleet.events.findings import Finding, stories, symptoms_of
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present import numbers
+from mission_tui.present.numbers import metric_title
 from mission_tui.tui.actions import Move, rows_by
 from mission_tui.tui.drawing import colours
-from mission_tui.tui.drawing.metrics import metric_title
 from mission_tui.tui.drawing.strips import Part, fit, line
 from mission_tui.tui.sections.health import calm, finding_lines, reading_lines
 from mission_tui.tui.state.filter_pattern import FilterPattern as Sought

@@ -21,11 +21,11 @@ from mission_tui.present import numbers
 from mission_tui.present.run_state import goal_words, share_done, state_word, stuck_sentence, time_left
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import bar, spark
-from mission_tui.tui.drawing.metrics import key_metrics
 from mission_tui.tui.drawing.strips import Part, clause, fit, fit_name, join, line, literal
 from mission_tui.tui.plot.content import pane_chart
 from mission_tui.tui.state import run_status
 from mission_tui.tui.state.fleet_view_state import row_fingerprint
+from mission_tui.tui.state.run_status import key_metrics
 from mission_tui.tui.widgets.lines import Lines
 from mission_tui.tui.widgets.run_table import RunTable
 
