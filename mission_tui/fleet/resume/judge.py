@@ -28,7 +28,6 @@ from mission_tui.fleet.resume.remedies import (
     overriding,
     restore_field,
 )
-from mission_tui.fleet.resume.sb3_rulings import RULES_OF_OTHERS, begins_empty
 from mission_tui.fleet.resume.sides import ResumeFacts, Rule, Ruling, Sides, always
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.algorithm import algorithm_name, learning_table, towers
@@ -97,7 +96,7 @@ RULES: Mapping[str, Rule] = {
     "ppo.net_arch": _SHAPES,
     "ppo.policy_kwargs": rulings.policy_kwargs,
     "run.algo": always("refuse", "another algorithm learns other networks by other losses", rulings.NEW_RUN, BRANCH),
-    **RULES_OF_OTHERS,
+    **rulings.RULES_OF_OTHERS,
     "run.total_timesteps": rulings.total_timesteps,
     "run.duration_s": rulings.duration,
     "run.seed": always("note", "other starts from here on; the same seed would replay the first attempt's starts"),
@@ -208,7 +207,7 @@ def _changes(sides: Sides) -> Iterator[Change]:
     if sides.was.run.algo == sides.now.run.algo:
         yield from _without_effect(sides, {name: it for name, it in contradictions.items() if name not in after})
     yield from _spaces(sides.facts)
-    if (empty := begins_empty(sides)) is not None:
+    if (empty := rulings.begins_empty(sides)) is not None:
         yield Change("replay buffer", "not in the checkpoint", "empty", empty.grade, empty.why)
     if sides.facts.collapsed is not None:
         ruling = _settled(sides, "policy", rulings.collapsed(sides))

@@ -3,20 +3,27 @@
 makes a run the run it is (its task, its network and what that is fed), and how numbers are computed.
 
 Of the rollout it matters what a change does to the number of gradient steps per update and to Adam's moments.
+
+The updates of SAC, DQN and the other algorithms beside PPO are no rollouts that are gone through again and again, so
+PPO's remedies (a warm-up, a target KL) are none there. What a replay buffer holds is of the old policy anyway: most
+changes take effect at the next gradient step, of ARS at the next iteration.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from mission_tui.fleet.resume import remedies, sb3_rulings
-from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, LEAST_SHARE, Ruling, Sides, always, factor, larger
+from mission_tui.fleet.resume import remedies
+from mission_tui.fleet.resume.remedies import BRANCH
+from mission_tui.fleet.resume.sides import LARGEST_QUIET_RISE, LEAST_SHARE, Rule, Ruling, Sides, always, factor, larger
 from mission_tui.fleet.resume.verdict import Remedy
-from mission_tui.fleet.specs.algorithm import learning_table
+from mission_tui.fleet.specs.algorithm import discount_of, learning_table, replay_buffer_of
+from mission_tui.fleet.specs.sb3_algorithms import OTHERS, gradient_steps
 from mission_tui.fleet.specs.sizes import nearby_divisors
-from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, Spec, other_settings
+from mission_tui.fleet.specs.spec import EnvSpec, Normalize, Schedule, other_settings
 
 QUIET_RATIO = 1.5
 """Of minibatch sizes: Adam's steps are off by its square root, 1.2 x, while a learning rate may double quietly."""
@@ -34,7 +41,7 @@ NOT_EXACT = always("note", "continued, not exact: floating-point sums and random
 def n_envs(sides: Sides) -> Ruling:
     """Another number of environments: another rollout, or the same one in other chunks."""
     if other_settings(sides.now) is not None and sides.was.run.algo == sides.now.run.algo:
-        return sb3_rulings.n_envs(sides)
+        return _n_envs_of_others(sides)
     if sides.rollout_was == sides.rollout_now:
         return _other_chunks(sides)
     return _larger(sides) if sides.rollout_now > sides.rollout_was else _smaller(sides)
@@ -237,7 +244,7 @@ def clip_range(sides: Sides) -> Ruling:
 
 def gamma(sides: Sides) -> Ruling:
     """Another horizon: the value network has learned other targets."""
-    was, now = _horizon(sides.was), _horizon(sides.now)
+    was, now = _horizon(sides.was.ppo.gamma), _horizon(sides.now.ppo.gamma)
     return Ruling(
         "warn",
         f"the horizon goes from {was} to {now} steps, so value targets change scale: expect explained variance to dip",
@@ -285,8 +292,8 @@ def _is_least(value: float, was: float | Schedule) -> bool:
     return isinstance(was, Schedule) and was.end == 0.0 and value <= LEAST_SHARE * was.start * (1.0 + _ROUNDED)
 
 
-def _horizon(spec: Spec) -> str:
-    return "unlimited" if spec.ppo.gamma == 1.0 else f"{1 / (1 - spec.ppo.gamma):,.0f}"
+def _horizon(gamma: float) -> str:
+    return "unlimited" if gamma == 1.0 else f"{1 / (1 - gamma):,.0f}"
 
 
 def _jumps(sides: Sides, budget: str) -> Ruling:
@@ -361,7 +368,7 @@ def policy_kwargs(sides: Sides) -> Ruling:
         why = "Adam's moments mean nothing to another optimizer: its first 1,000 gradient steps start from wrong ones"
         return Ruling("warn", why, f"--set {sides.target_kl}", (remedies.RESET_ADAM,))
     why = "the network's shape or function changes, so its weights do not fit"
-    return Ruling("refuse", why, NEW_RUN, (remedies.BRANCH,))
+    return Ruling("refuse", why, NEW_RUN, (BRANCH,))
 
 
 def collapsed(sides: Sides) -> Ruling:
@@ -381,3 +388,132 @@ def tf32(sides: Sides) -> Ruling:
     if sides.was.run.device == sides.now.run.device == "cpu":
         return Ruling("safe", "TF32 exists on CUDA only, so on a CPU it changes nothing")
     return NOT_EXACT(sides)
+
+
+_BEGIN_ANEW = "start a new run"
+_SHAPES = always("refuse", "the weights of the checkpoint do not fit", _BEGIN_ANEW, BRANCH)
+_NEXT_STEP = always("note", "takes effect at the next gradient step")
+_BEGINS_EMPTY = "the replay buffer begins empty: it collects before it learns again"
+
+
+def _learning_rate_of_others(sides: Sides) -> Ruling:
+    course, ratio = sides.rate_course, sides.rate_ratio
+    if sides.learning_rate_now <= sides.learning_rate_was:
+        return Ruling("note", f"{course}: smaller steps")
+    if ratio <= LARGEST_QUIET_RISE:
+        return Ruling("note", f"{course}: every step is {factor(ratio)} as large")
+    why = f"{course}: Adam's moments do not soften it, each gradient step is {larger(ratio)} at once"
+    return Ruling("warn", why, "rise in several")
+
+
+def _step_of_search(sides: Sides) -> Ruling:
+    course = sides.rate_course
+    if sides.learning_rate_now <= LARGEST_QUIET_RISE * sides.learning_rate_was:
+        return Ruling("note", f"{course}: takes effect at the next iteration")
+    return Ruling("warn", f"{course}: the weights move so much further in each iteration at once", "rise in several")
+
+
+def _gamma_of_others(sides: Sides) -> Ruling:
+    was, now = (_horizon(discount_of(spec) or 0.0) for spec in (sides.was, sides.now))
+    return Ruling(
+        "warn",
+        f"the horizon goes from {was} to {now} steps, so value targets change scale: expect the critic's loss to jump",
+        "evaluate before and after",
+    )
+
+
+def _buffer_size(sides: Sides) -> Ruling:
+    was, now = replay_buffer_of(sides.was), replay_buffer_of(sides.now)
+    assert was is not None
+    assert now is not None
+    if now.n_steps > 1 or now.optimize_memory_usage:
+        return Ruling("warn", f"continued, not exact: {_BEGINS_EMPTY}")
+    if now.buffer_size > was.buffer_size:
+        return Ruling("note", f"continued, not exact: it holds {now.buffer_size:,} transitions from here on")
+    return Ruling(
+        "warn", f"continued, not exact: the newest {now.buffer_size:,} transitions stay, what is older is forgotten"
+    )
+
+
+def _ent_coef_of_others(sides: Sides) -> Ruling:
+    was, now = (getattr(learning_table(spec)[1], "ent_coef", None) for spec in (sides.was, sides.now))
+    if isinstance(was, str) != isinstance(now, str):
+        why = "a coefficient that is learned is part of the checkpoint, and a fixed one is not"
+        return Ruling("refuse", why, _BEGIN_ANEW, (BRANCH,))
+    if isinstance(now, str):
+        return Ruling("note", "used only when a training begins, so it changes nothing here")
+    return Ruling("note", "other weights in the loss; losses are not comparable with those before")
+
+
+def _n_envs_of_others(sides: Sides) -> Ruling:
+    """More or fewer environments: gradient steps for each transition, and where the replay buffer keeps what."""
+    counts = [(other_settings(spec), spec.env.n_envs) for spec in (sides.was, sides.now)]
+    shares = [
+        gradient_steps(settings, count) / size
+        for (settings, count), size in zip(counts, (sides.rollout_was, sides.rollout_now), strict=True)
+        if settings is not None
+    ]
+    why = f"a gradient step for every {1 / shares[0]:,.3g} transitions was, for every {1 / shares[1]:,.3g} is"
+    buffer = replay_buffer_of(sides.now)
+    if buffer is not None:
+        begins = buffer.n_steps > 1 or buffer.optimize_memory_usage
+        why += f"; continued, not exact: {_BEGINS_EMPTY if begins else 'the newest transitions of the buffer stay'}"
+    return Ruling("note" if shares[0] == shares[1] else "warn", why)
+
+
+_OF_OTHERS: Mapping[str, Rule] = {
+    "policy": _SHAPES,
+    "net_arch": _SHAPES,
+    "policy_kwargs": _SHAPES,
+    "use_sde": _SHAPES,
+    "learning_rate": _learning_rate_of_others,
+    "gamma": _gamma_of_others,
+    "buffer_size": _buffer_size,
+    "optimize_memory_usage": always("warn", f"continued, not exact: {_BEGINS_EMPTY}"),
+    "ent_coef": _ent_coef_of_others,
+    "target_entropy": always("warn", "the entropy that the policy is held to changes, and the coefficient follows"),
+    "batch_size": always("note", "Adam's moments belong to other minibatches; they adapt in about 1,000 steps"),
+    "learning_starts": always("note", "counted from the first step of the run; it matters only before that"),
+    "stats_window_size": always("note", "ep_rew_mean averages over another number of episodes"),
+    "action_noise": always("note", "experience is collected with other noise from here on"),
+    "normalize_advantage": always("warn", "the policy gradient changes scale, and the moments need to adapt"),
+    "use_rms_prop": _SHAPES,
+}
+
+
+def _n_steps_of_others(sides: Sides) -> Ruling:
+    if replay_buffer_of(sides.now) is not None:
+        return Ruling(
+            "warn", f"value targets look another number of steps ahead; continued, not exact: {_BEGINS_EMPTY}"
+        )
+    return Ruling("note", f"a rollout is {sides.rollout_now:,} transitions a period now, {sides.rollout_was:,} before")
+
+
+_OF_SEARCH: Mapping[str, Rule] = {
+    "learning_rate": _step_of_search,
+    "zero_policy": always("note", "used only when a training begins, so it changes nothing here"),
+    "alive_bonus_offset": always("warn", "candidates are ranked by other returns from here on"),
+    "stats_window_size": always("note", "successes are averaged over another number of episodes"),
+}
+"""Of ARS, which has no moments, and whose mean return is that of one iteration."""
+_NEXT_ITERATION = always("note", "takes effect at the next iteration")
+
+
+def _rule_of_others(table: str, name: str) -> Rule:
+    if table == "ars":
+        return _OF_SEARCH.get(name) or (_SHAPES if _OF_OTHERS.get(name) is _SHAPES else _NEXT_ITERATION)
+    return _n_steps_of_others if name == "n_steps" else _OF_OTHERS.get(name, _NEXT_STEP)
+
+
+RULES_OF_OTHERS: Mapping[str, Rule] = {
+    f"{table}.{field}": _rule_of_others(table, field)
+    for table, it in OTHERS.items()
+    for field in it.table.__struct_fields__
+}
+
+
+def begins_empty(sides: Sides) -> Ruling | None:
+    """The ruling where the replay buffer is not in the checkpoint; None where it is, or none is needed."""
+    if replay_buffer_of(sides.now) is None or sides.facts.replay_kept is not False:
+        return None
+    return Ruling("note", f"continued, not exact: it was not kept, so {_BEGINS_EMPTY}")
