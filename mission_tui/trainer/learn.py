@@ -17,7 +17,8 @@ from stable_baselines3.common.utils import FloatSchedule
 from mission_tui.errors import CheckpointError, MissionError
 from mission_tui.fleet.events.findings import CHECKPOINT, EVALUATION
 from mission_tui.fleet.events.provenance import diff_of
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import check_live, with_words
 from mission_tui.fleet.specs.spec import Spec

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

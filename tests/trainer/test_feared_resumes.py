@@ -19,8 +19,9 @@ import pytest
 from numpy.typing import NDArray
 
 from mission_tui.fleet.events.metrics import UpdateDone
-from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.judge import apply_choices, judge_resume
 from mission_tui.fleet.resume.remedies import ResumeTarget
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import draft_change
 from mission_tui.fleet.specs.spec import Spec

@@ -25,7 +25,8 @@ from mission_tui.fleet.events.outcome import Finished
 from mission_tui.fleet.events.processes import WaitSeen
 from mission_tui.fleet.events.provenance import noted, sources_of
 from mission_tui.fleet.history.restart_policy import ASKED, Row
-from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.judge import apply_choices, judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Grade, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import change, draft_change, with_words
 from mission_tui.fleet.specs.spec import MISSION_GYM, RunSpec, Spec

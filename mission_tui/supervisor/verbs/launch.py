@@ -36,7 +36,8 @@ from mission_tui.fleet.capacity.demand import (
 )
 from mission_tui.fleet.events.provenance import Origin, diff_of, sources_of
 from mission_tui.fleet.launch_plan import check_names
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import change

@@ -22,7 +22,8 @@ from msgspec import structs
 from mission_tui.errors import MissionError, PresetError, UsageError
 from mission_tui.fleet.events.findings import Finding, harmed_from
 from mission_tui.fleet.events.journal import FleetEvent, HealthActed, PriorityAsked, SettingsAsked
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change, ResumeVerdict
 from mission_tui.fleet.specs.preset import check_live, draft_change, is_live
 from mission_tui.fleet.specs.spec import Spec

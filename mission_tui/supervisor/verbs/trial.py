@@ -25,7 +25,8 @@ from mission_tui.fleet.events.provenance import Origin, diff_of
 from mission_tui.fleet.events.trials import ARMS, Arm, TrialBranch, TrialPlan
 from mission_tui.fleet.history.journal_state import TrialState
 from mission_tui.fleet.launch_plan import LONGEST_NAME
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import AS_IT_WAS, Change, Terms
 from mission_tui.fleet.specs.consistency import violations
 from mission_tui.fleet.specs.preset import draft_change

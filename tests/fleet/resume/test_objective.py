@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.judge import apply_choices, judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Schedule
 from tests.fleet.resuming import FINISHED, HALFWAY, SCHEDULED, WAS, named, only, verdict

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError, UsageError
-from mission_tui.fleet.resume import ResumeFacts, apply_choices, judge_resume
+from mission_tui.fleet.resume.judge import apply_choices, judge_resume
 from mission_tui.fleet.resume.remedies import ResumeTarget, apply_remedy, chosen_remedies, overriding
-from mission_tui.fleet.resume.sides import Sides
+from mission_tui.fleet.resume.sides import ResumeFacts, Sides
 from mission_tui.fleet.resume.verdict import Change, Grade, Remedy, ResumeVerdict, Terms
 from mission_tui.fleet.specs.preset import change, draft_change
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, RunSpec, Spec

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.sizes import plan_batch
 from mission_tui.fleet.specs.spec import EnvSpec, PpoSpec, Spec

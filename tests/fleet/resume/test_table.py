@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mission_tui.errors import MissionError
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
-from mission_tui.fleet.resume.judge import RULES
+from mission_tui.fleet.resume.judge import RULES, judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Grade
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.schema import TABLES

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.preset import as_tables, change, from_tables, read_preset, resolve
 from mission_tui.fleet.specs.spec import Part, Spec, parse_part, part_words

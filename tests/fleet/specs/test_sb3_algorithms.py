@@ -12,7 +12,8 @@ from mission_tui.errors import PresetError, UsageError
 from mission_tui.fleet.comparison_sides import changed_settings
 from mission_tui.fleet.events.metrics import RETURN, Metric, UpdateDone
 from mission_tui.fleet.health.judge import judge_of
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.fleet.specs.assignment import complete, expand
 from mission_tui.fleet.specs.consistency import cautions
 from mission_tui.fleet.specs.preset import (

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch as th
 
-from mission_tui.fleet.resume import ResumeFacts, judge_resume
+from mission_tui.fleet.resume.judge import judge_resume
+from mission_tui.fleet.resume.sides import ResumeFacts
 from mission_tui.records.runs.attempt import write_spec
 from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
