@@ -54,8 +54,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
         Raises `MissionError` where its file cannot be read.
         """
-        from mission_tui.fleet.events.metrics import MetricRecord, counted_records, number
-        from mission_tui.fleet.history.metrics_state import evaluated_updates
+        from mission_tui.fleet.events.metrics import MetricRecord, counted_records, evaluated_updates, number
         from mission_tui.records.jsonl import read_all
         from mission_tui.records.runs.layout import RunDir
 

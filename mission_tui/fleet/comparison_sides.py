@@ -27,7 +27,6 @@ from mission_tui.fleet.events.metrics import RETURN
 from mission_tui.fleet.events.outcome import OVER
 from mission_tui.fleet.events.provenance import Provenance
 from mission_tui.fleet.history.course import ROLLOUT_SUCCESS, WHOLE_WINDOW
-from mission_tui.fleet.history.metrics_state import evaluated
 from mission_tui.fleet.history.series import OWN
 from mission_tui.fleet.specs.algorithm import algorithm_name
 from mission_tui.fleet.specs.flat_settings import APART, SEED, learned_with, value_word, written_settings
@@ -141,7 +140,7 @@ def trace_of(records: Iterable[metrics.MetricRecord], tag: str = metrics.RETURN)
         else:
             # Its row comes when it has been played, some updates after the policy that it is of.
             at_s = ended_s.get(record.update, done_s)
-            said = evaluated(record)
+            said = metrics.evaluated(record)
             tags.update(said)
             value = metrics.number(said.get(tag))
         broken = broken if value is None else not abs(value) < _BEYOND

@@ -153,7 +153,7 @@ def metrics_command(session: Session, runs: tuple[str, ...], as_csv: bool, parqu
             )
         _write_csv_of_many(views)
         return
-    from mission_tui.fleet.history.metrics_state import evaluated_updates
+    from mission_tui.fleet.events.metrics import evaluated_updates
 
     (view,) = views
     kept, rewound = _records(Path(view.run_dir))
@@ -192,8 +192,7 @@ def _write_csv(updates: list[UpdateDone]) -> None:
 def _write_csv_of_many(views: Sequence[RunView]) -> None:
     """One table of all of them: first whose row it is, with what setting and seed."""
     from mission_tui.fleet.comparison_sides import differing_settings
-    from mission_tui.fleet.events.metrics import RETURN
-    from mission_tui.fleet.history.metrics_state import evaluated_updates
+    from mission_tui.fleet.events.metrics import RETURN, evaluated_updates
     from mission_tui.fleet.specs.flat_settings import value_word
     from mission_tui.records.runs.comparison_sides import read_sides
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from mission_tui.fleet.ranges import Bytes, Count, Rate, Seconds, UnixTime
 
@@ -247,3 +247,23 @@ def counted_records(records: Iterable[MetricRecord]) -> tuple[list[MetricRecord]
             kept = [it for it in kept if it.seq not in ahead]
         kept.append(record)
     return kept, sorted(rewound)
+
+
+def evaluated(record: EvaluationDone) -> dict[str, Metric]:
+    """What an evaluation came to, by the tags of its curves."""
+    return {EVAL_RETURN: record.mean} | ({} if record.won is None else {EVAL_SUCCESS: record.won})
+
+
+def evaluated_updates(records: Iterable[MetricRecord]) -> list[UpdateDone]:
+    """The updates of `records`, which are those that count in file order, each with what an evaluation of its policy
+    came to among its metrics. An evaluation of which no update is there is left out.
+    """
+    updates: list[UpdateDone] = []
+    places: dict[int, int] = {}
+    for record in records:
+        if isinstance(record, UpdateDone):
+            places[record.update] = len(updates)
+            updates.append(record)
+        elif isinstance(record, EvaluationDone) and (at := places.get(record.update)) is not None:
+            updates[at] = structs.replace(updates[at], metrics=updates[at].metrics | evaluated(record))
+    return updates

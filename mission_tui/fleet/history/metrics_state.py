@@ -154,7 +154,7 @@ def _fold(metrics: MetricsState, record: facts.MetricRecord) -> None:
         case facts.EvaluationDone():
             if metrics.scan is not None and metrics.scan.goal is not None and metrics.scan.goal.of == "success":
                 metrics.scan = None  # the row of it may have been scanned
-            for tag, value in evaluated(record).items():
+            for tag, value in facts.evaluated(record).items():
                 metrics.columns.annotate(record.update, tag, value)
             metrics.evaluated_t, metrics.evaluation = record.t, record
         case facts.CheckpointSaved():
@@ -177,26 +177,6 @@ def course_rows(records: Iterable[facts.MetricRecord]) -> MetricsState:
         else:
             whole.take(record)
     return whole
-
-
-def evaluated(record: facts.EvaluationDone) -> dict[str, facts.Metric]:
-    """What an evaluation came to, by the tags of its curves."""
-    return {facts.EVAL_RETURN: record.mean} | ({} if record.won is None else {facts.EVAL_SUCCESS: record.won})
-
-
-def evaluated_updates(records: Iterable[facts.MetricRecord]) -> list[facts.UpdateDone]:
-    """The updates of `records`, which are those that count in file order, each with what an evaluation of its policy
-    came to among its metrics. An evaluation of which no update is there is left out.
-    """
-    updates: list[facts.UpdateDone] = []
-    places: dict[int, int] = {}
-    for record in records:
-        if isinstance(record, facts.UpdateDone):
-            places[record.update] = len(updates)
-            updates.append(record)
-        elif isinstance(record, facts.EvaluationDone) and (at := places.get(record.update)) is not None:
-            updates[at] = structs.replace(updates[at], metrics=updates[at].metrics | evaluated(record))
-    return updates
 
 
 def phase_before(row: facts.UpdateDone, moment: float) -> PhaseSeen:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mission_tui.fleet.events import findings
 from mission_tui.fleet.events.journal import ENDING, RestartDue, RunFrozen
-from mission_tui.fleet.events.metrics import Metric, spoken
+from mission_tui.fleet.events.metrics import Metric, evaluated, spoken
 from mission_tui.fleet.events.outcome import Failed, outcome_word
 from mission_tui.fleet.events.processes import RunFlag
 from mission_tui.fleet.events.provenance import Origin
@@ -28,7 +28,7 @@ from mission_tui.fleet.history.course import (
     steps_to,
 )
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts, evaluated
+from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts
 from mission_tui.fleet.history.run import RunHistory, setting_changes
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
