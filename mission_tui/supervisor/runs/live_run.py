@@ -41,6 +41,9 @@ class OrderLink(Protocol):
 _LATE_READS = 3
 """What a writer flushes at once may be found in two looks."""
 
+_MOST_LATE_S = 600.0
+"""No writer keeps rows longer: what is older when it is read was written while nobody looked."""
+
 
 class AskedCheckpoint(Struct, frozen=True, eq=False):
     """An order for a checkpoint: the `seq` and time of its event, and what comes of it."""
@@ -290,7 +293,7 @@ class LiveRun(Struct, eq=False):
     def read_at(self, now: float, late_s: float = 0.0) -> None:
         """New lines were found in its file at monotonic `now`, the first of them written `late_s` after its moment."""
         self.news_at = now
-        self._late.append(late_s)
+        self._late.append(min(late_s, _MOST_LATE_S))
 
     @property
     def late_s(self) -> float:

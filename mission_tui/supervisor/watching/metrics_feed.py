@@ -56,6 +56,9 @@ def read_everything(core: Core, run: LiveRun) -> None:
     records = _read(core, run)
     core.store.load_history(run.id, records)
     core.lanes.load(run.id, records)
+    if records:
+        # How late a writer is shows when it writes again: until then its newest row is as late as it is old.
+        run.read_at(time.monotonic(), time.time() - run.clock_lag_s - records[-1].t)
     for record in records:
         run.take_record(record)
         _journal_failure(core, run, record)

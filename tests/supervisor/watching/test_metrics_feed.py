@@ -206,8 +206,8 @@ def test_a_hang_is_journaled_once(tmp_path: Path) -> None:
 
 
 def test_a_log_whose_writer_keeps_its_rows_is_not_silent(tmp_path: Path) -> None:
-    """TensorBoard's writer may flush every two minutes: what a followed run says is as late as it was before. Rows of a
-    trainer of ours are there at once.
+    """TensorBoard's writer may flush every two minutes: what a followed run says is as late as it was before, and after
+    a restart of the supervisor as late as its newest row is old. Rows of a trainer of ours are there at once.
     """
 
     async def scene(field: Field) -> None:
@@ -218,6 +218,11 @@ def test_a_log_whose_writer_keeps_its_rows_is_not_silent(tmp_path: Path) -> None
             trained(live, 1, 118, t - 119.0)
             read_news(field.core, live)
             assert silent_until(live) == pytest.approx(t - late_s, abs=15.0)
+            again = field.held_anew(live, spec)
+            assert silent_until(again) == pytest.approx(t - 2.0, abs=15.0)
+            trained(again, 119, 1, t - 100.0)
+            again = field.held_anew(again, spec)
+            assert silent_until(again) == pytest.approx(t - min(late_s, 100.0), abs=15.0)
 
     on(tmp_path / "runs", scene)
 
