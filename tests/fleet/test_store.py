@@ -381,15 +381,20 @@ def test_eta_is_remaining_steps_at_the_pace_of_late() -> None:
     assert store.view(RUN).eta_s is None
 
 
-def test_a_command_that_was_started_again_has_no_eta_before_its_first_row() -> None:
-    """It begins anew unless it says otherwise: what the attempt before had left was `<1s` for a whole training."""
+def test_a_command_that_was_started_again_has_no_eta_and_no_share_before_its_first_row() -> None:
+    """It begins anew unless it says otherwise: what the attempt before had left was `<1s` for a whole training, and it
+    was said to stand where that had ended.
+    """
     run = structs.replace(SPEC.run, command=("python", "train.py"))
     there = PidsSeen(Pids(trainer=7))
     store = running(*(update(number) for number in range(1, 6)), there, spec=structs.replace(SPEC, run=run))
     assert store.view(RUN).eta_s is not None
-    for fact in (AttemptEnded(3, 99.0, 1, Finished(checkpoint=None)), AttemptStarting(4, 100.0, 2), there):
+    store.apply(RUN, AttemptEnded(3, 99.0, 1, Finished(checkpoint=None)))
+    assert store.view(RUN).timesteps == 5 * STEPS
+    for fact in (AttemptStarting(4, 100.0, 2), there):
         store.apply(RUN, fact)
-    assert (store.view(RUN).state, store.view(RUN).eta_s) == ("running", None)
+    view = store.view(RUN)
+    assert (view.state, view.eta_s, view.timesteps) == ("running", None, None)
     store.apply(RUN, TrainingStarted(8, 2, 101.0))
     for number in range(1, 4):
         store.apply(RUN, update(number, seq=8 + number, attempt=2))

@@ -79,7 +79,7 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         started_t=journal.started_t,
         ended_t=journal.ended_t,
         update=row.update if row else None,
-        timesteps=row.timesteps if row else None,
+        timesteps=row.timesteps if row and not (outcome is None and _is_begun_again(run)) else None,
         total_timesteps=_total_timesteps(run),
         duration_s=spec.run.duration_s if spec and not journal.until_timesteps else None,
         trained_s=metrics.seconds,
@@ -301,13 +301,19 @@ def _total_timesteps(run: RunHistory) -> int | None:
     return whole if not until or (whole is not None and whole < until) else until
 
 
+def _is_begun_again(run: RunHistory) -> bool:
+    """Whether it is a command of which the newest attempt has said nothing yet: where that begins is not known."""
+    spec, metrics = run.spec, run.metrics
+    return spec is not None and spec.run.command is not None and metrics.attempt != run.journal.attempt
+
+
 def _left(run: RunHistory, pace: StepTime | None) -> Left:
     """The least, likely and most seconds from the last update to the end of the budget; None where nobody knows."""
     spec, metrics = run.spec, run.metrics
     if spec is None or run.state != "running" or metrics.row is None:
         return None, None, None
-    if spec.run.command is not None and metrics.attempt != run.journal.attempt:
-        return None, None, None  # where a command begins again is known once it says something
+    if _is_begun_again(run):
+        return None, None, None
     if spec.run.duration_s is not None and not run.journal.until_timesteps:
         left = round(max(0.0, spec.run.duration_s - metrics.seconds), 1)
         return left, left, left
