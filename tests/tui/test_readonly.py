@@ -71,6 +71,14 @@ async def test_they_are_not_shown_either() -> None:
         assert "save a checkpoint" not in stage.text()
 
 
+async def test_each_screen_says_that_it_is_read_only() -> None:
+    """The fleet, a run and the machine, in the first line."""
+    async with staged(readonly=True) as stage:
+        for keys in ((), ("enter",), ("escape", "m")):
+            await stage.press(*keys)
+            await stage.until(lambda: "read-only" in stage.lines()[0])
+
+
 async def test_an_empty_readonly_screen_does_not_teach_starting() -> None:
     """It says that runs are started elsewhere."""
     async with staged(a_fleet(()), readonly=True) as stage:

@@ -121,7 +121,9 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         if self.snapshot is not None:
             self.view_state.take_snapshot(self.snapshot, live_apart=wants_panes(width, self.view_state.panes))
         pattern = f"/{self.view_state.pattern.words}" if self.view_state.pattern else ""
-        self.query_one(Header).update(self.snapshot, pattern, _note(self._app_context, self.view_state))
+        self.query_one(Header).update(
+            self.snapshot, pattern, "  ".join(filter(None, (self._app_context.readonly_note, self.view_state.marks)))
+        )
         # The list has a line for each machine, above its runs; without a list that is up here.
         headed = not (self.view_state.maximised and self.view_state.in_detail)
         several = self.snapshot is not None and bool(self.snapshot.hosts)
@@ -381,13 +383,6 @@ class FleetScreen(SnapshotScreen, inherit_bindings=False):
         if message.title in self.view_state.sorts:
             self.view_state.sort = "age" if self.view_state.sort == message.title else message.title
         self.redraw()
-
-
-def _note(app_context: AppContext, view_state: FleetViewState) -> str:
-    """What the header says of this screen. Of a replay it is plain that nothing can be changed there."""
-    past = app_context.snapshot is not None and app_context.snapshot.replay is not None
-    looks = "read-only" if app_context.readonly and not past else ""
-    return "  ".join(filter(None, (looks, view_state.marks)))
 
 
 def _too_small(width: int) -> list[Strip]:

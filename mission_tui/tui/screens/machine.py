@@ -89,7 +89,7 @@ class MachineScreen(SnapshotScreen, inherit_bindings=False):
         self._settle()
         shown = self._shown
         rows = self.query_one(StripAndLines).strip_rows(height - 2) if height >= _STRIP_FROM and not self._alone else 0
-        self.query_one(Header).update(shown)
+        self.query_one(Header).update(shown, note=self._app_context.readonly_note)
         self.query_one(Timeline).update(shown, rows)
         self.query_one("#machine-lines", ScrollLines).redraw()
         self.draw_footer()

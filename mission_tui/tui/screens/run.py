@@ -146,7 +146,7 @@ class RunScreen(SnapshotScreen, inherit_bindings=False):
         self._view = found or self._view
         self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.set_class(width >= _WIDE, "-wide")
-        self.query_one(Header).update(self.snapshot)
+        self.query_one(Header).update(self.snapshot, note=self._app_context.readonly_note)
         self.query_one(ReplayLine).update(self.snapshot, self._app_context.replay_seek.step)
         gone = None if found is not None or self.snapshot is None else _GONE[self.snapshot.replay is not None]
         self.query_one(RunHead).update(self._view, self.now, gone or self._app_context.banner)

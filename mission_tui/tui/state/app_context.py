@@ -203,6 +203,12 @@ class AppContext:
         self.pixel_protocol = app.pixel_protocol
         self.first_answer = asyncio.Event()
 
+    @property
+    def readonly_note(self) -> str:
+        """What a header says of a screen that only looks; a replay says that it is one."""
+        past = self.snapshot is not None and self.snapshot.replay is not None
+        return "read-only" if self.readonly and not past else ""
+
     def start(self, work: Coroutine[Any, Any, None], name: str = "") -> None:
         """Carry out `work` beside the screen. A `MissionError` becomes a toast, anything else a modal."""
         self._app.run_worker(self._guarded(work), name, exit_on_error=False)
