@@ -109,7 +109,10 @@ def confirmation_words(confirmation: Confirmation) -> str:
     if confirmation.says is None:
         return f"the winner and the preset itself train with fresh seeds: {known} of {wanted} are over"
     if confirmation.says == "cannot tell" or confirmation.difference is None or not all(sides):
-        return f"cannot tell whether the winner is better: {known} of {wanted} fresh runs have a result"
+        why = f"{known} of {wanted} fresh runs have a result"
+        if known == wanted:
+            why = f"{len(confirmation.seeds)} fresh seeds each are too few for an interval, which needs 3 (--confirm 3)"
+        return f"cannot tell whether the winner is better: {why}"
     means = [statistics.fmean(side) for side in sides]
     between = ""
     if confirmation.low is not None and confirmation.high is not None:

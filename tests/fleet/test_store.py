@@ -381,6 +381,13 @@ def test_eta_is_remaining_steps_at_the_pace_of_late() -> None:
     assert store.view(RUN).eta_s is None
 
 
+def test_a_pace_of_zero_is_not_known() -> None:
+    """A script may report twice within a tick of the clock."""
+    row = update(1, seq=2)
+    values = {name: getattr(row, name) for name in row.__struct_fields__}
+    assert running(type(row)(**values | {"steps_per_s": 0.0})).view(RUN).steps_per_s is None
+
+
 def test_a_command_that_was_started_again_has_no_eta_and_no_share_before_its_first_row() -> None:
     """It begins anew unless it says otherwise: what the attempt before had left was `<1s` for a whole training, and it
     was said to stand where that had ended.

@@ -102,6 +102,8 @@ def test_a_winner_is_better_only_where_the_whole_interval_says_so() -> None:
     lacking = confirmed(seeds, (480.0, None, 500.0), (100.0, 120.0, 90.0), minimize=False)
     assert lacking.says == "cannot tell"
     assert "5 of 6 fresh runs have a result" in confirmation_words(lacking)
+    few = confirmation_words(confirmed((1, 2), (480.0, 490.0), (100.0, 120.0), minimize=False))
+    assert few.endswith("2 fresh seeds each are too few for an interval, which needs 3 (--confirm 3)")
     assert confirmed(seeds, (500.0,) * 3, (500.0,) * 3, minimize=False).says == "no verdict"
 
 

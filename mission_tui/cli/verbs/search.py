@@ -230,7 +230,8 @@ def _begun(session: Session, plan: SearchPlan, name: str | None) -> RunView:
     for warning in launched.warnings:
         print_error(warning)
     seeds = "" if plan.seeds == 1 else f" of {plan.seeds} seeds each"
-    print_error(f"{plan.trials} trials{seeds}, at most {plan.at_once} runs at once, judged by {plan.metric}")
+    trials = f"{plan.trials} trial{'s' * (plan.trials > 1)}"
+    print_error(f"{trials}{seeds}, at most {plan.at_once} runs at once, judged by {plan.metric}")
     return launched.runs[0]
 
 

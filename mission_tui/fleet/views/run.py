@@ -83,7 +83,8 @@ def view_of(run: RunHistory) -> snapshot.RunView:
         total_timesteps=_total_timesteps(run),
         duration_s=spec.run.duration_s if spec and not journal.until_timesteps else None,
         trained_s=metrics.seconds,
-        steps_per_s=row.steps_per_s if row and not paceless else None,
+        # A script that reports several times within a tick of the clock has a pace that is not known.
+        steps_per_s=(row.steps_per_s or None) if row and not paceless else None,
         eta_s=left[1],
         rollout_s=row.rollout_s if row else None,
         update_s=row.update_s if row else None,
