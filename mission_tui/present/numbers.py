@@ -362,8 +362,8 @@ def replay_words(spec: Spec) -> str:
     assumed = " if its observations are like MissionGym's" if size_.assumed else ""
     held = f"replay buffer {size(size_.full_bytes)} once full{assumed}"
     if not size_.kept_bytes:
-        return f"{held}   not in checkpoints, so no resume is exact"
-    return f"{held}   {size(size_.checkpoint_bytes)} in each checkpoint, {size(size_.kept_bytes)} in {size_.kept}"
+        return f"{held}, not in checkpoints, so no resume is exact"
+    return f"{held}, {size(size_.checkpoint_bytes)} in each checkpoint, {size(size_.kept_bytes)} in {size_.kept}"
 
 
 def all_at_once(costs: Sequence[Cost]) -> str:

@@ -70,7 +70,8 @@ def label_command(session: Session, words: tuple[str, ...], as_json: bool) -> No
     """Label runs (+LABEL), or take labels off (-LABEL); the name of a group stands for all of its runs.
 
     \b
-    mission-tui label @last +paper -draft
+    mission-tui label @last +paper +draft
+    mission-tui label @last -draft
     mission-tui label sweep-3f9a baseline +paper
     """
     from mission_tui.ipc.requests import Label

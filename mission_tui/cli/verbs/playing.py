@@ -172,8 +172,9 @@ def _print(result: dict[str, Any]) -> None:
     if result["ci95"] is None:
         write(no_interval_words(result["episodes"]))
     else:
-        policy = "deterministic policy" if result.get("deterministic", True) else "stochastic policy"
-        write(f"{policy}, 95 % CI of the mean {' to '.join(map(measure, result['ci95']))}")
+        policy = "deterministic policy, " if result.get("deterministic", True) else "stochastic policy, "
+        policy = "" if result.get("policy") == "random" else policy
+        write(f"{policy}95 % CI of the mean {' to '.join(map(measure, result['ci95']))}")
     if len(result.get("by_seed", ())) > 1:
         means = "  ".join(f"{it['seed']}: {measure(it['mean'])}" for it in result["by_seed"])
         write(f"mean by seed {means}")
