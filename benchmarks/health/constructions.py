@@ -1340,7 +1340,7 @@ def _missed_kinds() -> Iterator[Construction]:
         yield replace(it, harm=(*it.harm, paid_less))
     three = (PLOUGHING, STOKING, MELDING)
     clipped = (*LOST, "policy-frozen")
-    yield from _worlds_turn("reward-clipped", three, tamper.clips_rewards, onset=SOON, rules=clipped)
+    yield from _worlds_turn("reward-clipped", (STOKING, MELDING), tamper.clips_rewards, onset=SOON, rules=clipped)
     yield from _worlds_turn("late-actions", (PLOUGHING, STOKING, KNEADING), tamper.acts_late(3), rules=WORLD)
     yield from _worlds_turn("obs-30", three, tamper.observations_times(30.0), rules=WORLD)
     yield from _settings("ent-first", (PLOUGHING, KNEADING), (*BONUS, "explained-variance"), ent_coef=1.0)

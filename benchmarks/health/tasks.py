@@ -891,7 +891,7 @@ PLOUGHING = Task(
     "ploughing",
     EnvSpec(id=f"{TUNING}:Ploughing-v0", n_envs=16, vec="inline"),
     PpoSpec(n_steps=32, batch_size=128, n_epochs=5, learning_rate=2.5e-4, gamma=0.97),
-    _hits,
+    _returns,
 )
 STOKING = Task(
     "stoking",
