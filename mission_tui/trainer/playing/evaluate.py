@@ -42,8 +42,8 @@ from mission_tui.trainer.state.boundary import freeze_normalizer, put_learned
 from mission_tui.trainer.state.checkpoint import RULES, Loaded, load_checkpoint
 from mission_tui.trainer.torch_compiler import use_plain_optimizers
 from mission_tui.trainer.vec_env import build_vec_env, in_this_process
+from mission_tui.trainer.vec_env.build import MaskedVecEnv
 from mission_tui.trainer.vec_env.episodes import Act, PlayedEpisodes, mean_of, play, play_side_by_side, summary
-from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 _NATIVE_LANES, _INLINE_LANES = 64, 8
 _SEEDS_APART = 1000

@@ -24,8 +24,8 @@ from mission_tui.trainer.ppo.losses import ActionEvaluation, ClipRanges, Losses
 from mission_tui.trainer.ppo.reference import PPO
 from mission_tui.trainer.ppo.signals import head_entropies
 from mission_tui.trainer.tree import Tree
+from mission_tui.trainer.vec_env.build import MaskedVecEnv
 from mission_tui.trainer.vec_env.episodes import Act
-from mission_tui.trainer.vec_env.masked import MaskedVecEnv
 
 _SCALARS = ("old_values", "old_log_prob", "advantages", "returns")
 
