@@ -23,7 +23,7 @@ from mission_tui.cli.plan import LaunchArguments, planned
 from mission_tui.errors import MissionError
 from mission_tui.trainer.building.model import build_ppo, ppo_arguments
 from mission_tui.trainer.ppo import FastPPO
-from mission_tui.trainer.ppo.native_policy import NativePolicy
+from mission_tui.trainer.ppo.policy_evaluator import NativePolicy
 from mission_tui.trainer.vec_env import build_vec_env
 
 ROOT = Path(__file__).resolve().parents[1]

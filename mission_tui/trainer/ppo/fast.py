@@ -30,11 +30,11 @@ from mission_tui.errors import PresetError
 from mission_tui.trainer.failures import NonFiniteError
 from mission_tui.trainer.ppo.cuda_graphs import GraphedCall, GraphedCalls
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, LossGradient, Objective
-from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
 from mission_tui.trainer.ppo.policy_evaluator import (
     Evaluated,
     LayeredPolicy,
+    NativePolicy,
     PolicyEvaluator,
     StackedPolicy,
     evaluator_of,

@@ -23,9 +23,8 @@ from mission_tui.errors import PresetError
 from mission_tui.trainer.native import library as native
 from mission_tui.trainer.native.build import SOURCES, compile_kernels
 from mission_tui.trainer.ppo.losses import ClipRanges, Losses, Objective
-from mission_tui.trainer.ppo.native_policy import NativePolicy
 from mission_tui.trainer.ppo.optimizer import FlatAdam, flattened
-from mission_tui.trainer.ppo.policy_evaluator import evaluator_of
+from mission_tui.trainer.ppo.policy_evaluator import NativePolicy, evaluator_of
 from mission_tui.trainer.ppo.rollout_buffer import Minibatch
 from mission_tui.trainer.ppo.signals import UpdateSignals
 from tests.waiting import until
