@@ -27,13 +27,13 @@ from mission_tui.supervisor.lifecycle.attempts import show_pids, watch_or_finish
 from mission_tui.supervisor.lifecycle.capacity import claims_of
 from mission_tui.supervisor.lifecycle.further_attempts import Restarts
 from mission_tui.supervisor.lifecycle.run_queue import RunQueue
-from mission_tui.supervisor.lifecycle.trials import Trials
 from mission_tui.supervisor.request_dispatcher import LoopBreaks, RequestDispatcher
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.live_run import LiveRun
 from mission_tui.supervisor.runs.machine_state import reason_of
 from mission_tui.supervisor.runs.registry import Runs
 from mission_tui.supervisor.telemetry_handler import Mailboxes
+from mission_tui.supervisor.verbs.trial import Trials
 from mission_tui.supervisor.watching.co_running import CoRunningMonitor, GainMonitor
 from mission_tui.supervisor.watching.machine_findings import CommandThreads, IdleGpus
 from mission_tui.supervisor.watching.metrics_feed import follow, judge_silence, read_news, silent_until
