@@ -5,6 +5,5 @@ is the probe, a process of its own, and who watches it. `launchers/` carry attem
 whose Python, folder and variables. `runs/` holds the runs with their journals, and the state of the machine.
 `readonly/` answers without changing anything, and serves from the files alone. `ending/` ends, freezes and removes.
 `watching/` takes in rows, findings and meters. `lifecycle/` starts attempts, adopts those that live and says how they
-ended. `measuring` times runs. `verbs/` carry out requests. Above them the dispatcher, the telemetry handler and the
-clock say when.
+ended. `verbs/` carry out requests. Above them the dispatcher, the telemetry handler and the clock say when.
 """

@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections import deque
+from collections.abc import Collection
 from pathlib import Path
 from statistics import median
 
@@ -33,6 +34,7 @@ FREED_SHARE = 0.05
 _STAT, _MEMINFO = Path("/proc/stat"), Path("/proc/meminfo")
 _USER_TO_STEAL, _IDLE = 8, (3, 4)
 """Columns of /proc/stat that add up to all time (guests are part of user time already), and idle with waiting."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KIB = 1024
 
 
@@ -219,6 +221,12 @@ class Processors:
             self._before = now
             self._said = percents.pop("cpu"), tuple(float(round(percents.get(name, 0.0))) for name in both[1:])
         return self._said
+
+    def busy_s(self, cores: Collection[int]) -> float:
+        """Seconds for which these cores were busy, each counted, since the machine came up."""
+        ticks = self._read()
+        both = [ticks[name] for core in cores if (name := f"cpu{core}") in ticks]
+        return sum(passed - idle for passed, idle in both) / _TICKS_PER_S
 
     def _read(self) -> dict[str, tuple[int, int]]:
         """Ticks in all and idle, of "cpu" (all of them, first) and of "cpu0" and so on that are online."""

@@ -369,8 +369,8 @@ async def _discard(core: Core, run_id: str, request: Try) -> Accepted:
     keep = "" if closed is None else closed.by
     branches = [branch for branch, _ in trial_branches(core, run_id, number) if branch != keep]
     if not branches:
-        trials = core.store.run(run_id).journal.trials
-        earlier = [trials[it] for it in sorted(trials) if it < number]
+        begun = core.store.run(run_id).journal.trials
+        earlier = [begun[it] for it in sorted(begun) if it < number]
         before = [it.plan.group for it in earlier if any(trial_branches(core, run_id, it.plan.number))]
         others = f"; earlier trials have: `mission-tui rm {' '.join(before)}`" if before else ""
         raise UsageError(f"trial {number} of {name} has no branches any more{others}")

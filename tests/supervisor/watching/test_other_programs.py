@@ -81,6 +81,9 @@ def test_cores_are_told_apart(tmp_path: Path) -> None:
     for _ in range(2):
         assert processors.sample() == (50.0, (100.0, 0.0))
     assert Processors(tmp_path / "missing").sample() == (None, ())
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy_s = [processors.busy_s(cores) for cores in ({0}, {1}, {0, 1}, {7})]
+    assert busy_s == pytest.approx([110 / ticks, 10 / ticks, 120 / ticks, 0])
 
 
 def test_memory_and_swap_are_within_what_there_is() -> None:
