@@ -259,7 +259,7 @@ class MissionApp(HostApp, inherit_bindings=False):
     def action_do(self, name: str) -> None:
         """Carry out the verb `name` on the runs that are chosen at this moment."""
         from mission_tui.tui.verbs import VERBS
-        from mission_tui.tui.verbs.orders import able
+        from mission_tui.tui.verbs.acts import able
 
         if self._refuses(name):
             return  # what is typed behind it changes nothing either

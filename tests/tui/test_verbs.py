@@ -16,7 +16,7 @@ from mission_tui.tui.screens.fleet import FleetScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LeftoversScreen
 from mission_tui.tui.screens.sheets import ErrorScreen, EvaluationScreen
 from mission_tui.tui.screens.verdict import VerdictScreen
-from mission_tui.tui.verbs import orders
+from mission_tui.tui.verbs import acts as verbs
 from tests.tui.fake_client import details, evaluation
 from tests.tui.fleets import ENDED, LIVE, a_fleet, a_run, queued
 from tests.tui.stage import Stage, staged
@@ -404,7 +404,7 @@ async def test_the_menu_of_several_names_the_run_that_an_action_is_for_alone() -
 
 async def test_an_order_that_waits_for_its_answer_is_said_to_be_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over a line that hangs it waits for many seconds; whoever pressed the key sees that it was taken."""
-    monkeypatch.setattr(orders, "LATE_S", 0.0)
+    monkeypatch.setattr(verbs, "LATE_S", 0.0)
     async with staged() as stage:
         ask, answered = stage.client.ask, asyncio.Event()
 

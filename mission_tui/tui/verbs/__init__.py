@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mission_tui.tui.verbs import bookkeeping, launch, looking, orders, palette
-from mission_tui.tui.verbs.orders import Verb
+from mission_tui.tui.verbs import acts, launch, looking, palette
+from mission_tui.tui.verbs.acts import Verb
 
 __all__ = ["VERBS"]
 
 VERBS: Mapping[str, Verb] = {
-    **orders.VERBS,
-    **bookkeeping.VERBS,
+    **acts.VERBS,
     **launch.VERBS,
     **looking.VERBS,
     **palette.VERBS,

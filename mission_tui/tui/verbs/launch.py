@@ -28,7 +28,7 @@ from mission_tui.tui.state.launch_draft import DraftedLaunch, plan
 from mission_tui.tui.state.launch_preview import machines_of, stays_here
 from mission_tui.tui.state.presets import PresetChoice, by_key
 from mission_tui.tui.state.run_status import open_findings
-from mission_tui.tui.verbs.orders import Verb, fitting, names, no_finding, where
+from mission_tui.tui.verbs.acts import Verb, fitting, names, no_finding, where
 
 _HELP = (
     "KEY=VALUE, several with spaces between, or nothing. The new run has the settings, rules and seed of this one and "

@@ -31,7 +31,7 @@ from mission_tui.tui.screens.questions import Picker, ask_line
 from mission_tui.tui.screens.sheets import AwayScreen, EvaluationScreen, HelpScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
-from mission_tui.tui.verbs.orders import Verb
+from mission_tui.tui.verbs.acts import Verb
 from mission_tui.tui.widgets.charts import ComparisonChart, drawn_curves
 from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.curves import Curves

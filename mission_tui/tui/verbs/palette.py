@@ -17,8 +17,8 @@ from mission_tui.tui.actions import key_label, offered
 from mission_tui.tui.screens.questions import Picker, type_command
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import plan
+from mission_tui.tui.verbs.acts import Verb, names
 from mission_tui.tui.verbs.launch import ask_first, launch, resume_with, set_
-from mission_tui.tui.verbs.orders import Verb, names
 from mission_tui.tui.widgets.choices import Choice
 
 _COLOURS = "MISSION_TUI_THEME=light before mission-tui is for a light terminal, NO_COLOR=1 for one without colours"
