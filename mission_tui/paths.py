@@ -30,6 +30,8 @@ SERVED = "MISSION_TUI_SERVED"
 """In the environment of a screen that `serve` shows to onlookers: it leaves nothing of theirs on this machine."""
 STOPPED = "stopped"
 """In the supervisor's folder: it ended because somebody asked it to, and screens that are open leave it at that."""
+LINGER = Path("/var/lib/systemd/linger")
+"""Where systemd notes whose services stay without a login."""
 
 
 def runs_root(explicit: str | None, cwd: Path, environ: Mapping[str, str]) -> Path:
@@ -157,6 +159,14 @@ def hosts_file(environ: Mapping[str, str]) -> Path:
 def profile_dir(environ: Mapping[str, str]) -> Path:
     """The folder of host profiles: what was found to be fastest on this user's machines."""
     return _config_dir(environ) / "profiles"
+
+
+def lingers() -> bool:
+    """Whether systemd keeps this user's services after the last logout."""
+    try:
+        return (LINGER / pwd.getpwuid(os.getuid()).pw_name).exists()
+    except KeyError:
+        return False
 
 
 def _state_dir(environ: Mapping[str, str]) -> Path:

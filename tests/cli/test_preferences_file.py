@@ -10,8 +10,7 @@ import pytest
 
 from mission_tui.cli import screen
 from mission_tui.cli.screen import LastSeen, PreferencesFile
-from mission_tui.cli.unit_file import UnitFile
-from mission_tui.cli.verbs.supervisor import _write
+from mission_tui.cli.verbs.supervisor import UnitFile, _write
 from mission_tui.records.preset_files import write_preset
 from mission_tui.supervisor.launchers.order import _link
 

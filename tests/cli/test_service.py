@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from mission_tui.cli import unit_file
+from mission_tui import paths
 from mission_tui.cli.root import main
-from mission_tui.cli.unit_file import UnitFile, command_of
 from mission_tui.cli.verbs import supervisor
+from mission_tui.cli.verbs.supervisor import UnitFile, command_of
 from mission_tui.errors import UsageError
 from tests.cli.test_json_documents import check
 
@@ -62,8 +62,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     program.write_text(SYSTEMCTL)
     program.chmod(0o755)
     monkeypatch.setattr(supervisor, "BOOTED", tmp_path)
-    for module in (supervisor, unit_file):
-        monkeypatch.setattr(module, "LINGER", made.lingers)
+    monkeypatch.setattr(paths, "LINGER", made.lingers)
     for name in ("XDG_CONFIG_HOME", "NO_BUS"):
         monkeypatch.delenv(name, raising=False)
     environ = {"HOME": str(made.home), "MISSION_TUI_RUNS": str(made.root), "SAID": str(made.said)}

@@ -17,7 +17,6 @@ import ast
 import locale
 import os
 import platform
-import pwd
 import shlex
 import shutil
 import stat
@@ -35,7 +34,6 @@ from mission_tui.cli.options import json_option, set_option
 from mission_tui.cli.screen import can_draw
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, Styled, write
-from mission_tui.cli.unit_file import LINGER
 from mission_tui.control_groups import group_cores, group_memory, usable_cores
 from mission_tui.errors import (
     EX_FAILED,
@@ -57,7 +55,7 @@ from mission_tui.gpu_driver import (
     has_amd_gpu,
     loaded_module,
 )
-from mission_tui.paths import health_files, socket_dir
+from mission_tui.paths import health_files, lingers, socket_dir
 from mission_tui.present.machines import START, STOP
 from mission_tui.present.numbers import size
 from mission_tui.records.runs_roots import SHARED, file_system, renamed_by_others
@@ -538,11 +536,10 @@ def login_checks() -> list[Check]:
     """One check: logind's `KillUserProcesses`, and whether lingering is on."""
     if not any((folder / "logind.conf").exists() for folder in SETTINGS):
         return [Check("logout", "ok", "no logind settings here: runs live on after logout")]
-    user = pwd.getpwuid(os.getuid()).pw_name
     kills = kills_user_processes(_settings())
     if not kills:
         return [Check("logout", "ok", "KillUserProcesses=no: runs live on after logout")]
-    if (LINGER / user).exists():
+    if lingers():
         return [
             Check(
                 "logout", "warn", "KillUserProcesses=yes; lingering is on, but covers user services only", LINGER_ADVICE

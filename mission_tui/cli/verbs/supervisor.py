@@ -2,29 +2,34 @@
 
 `mission-tui bridge` passes on what a screen on another machine and the supervisor here say to each other.
 
-`mission-tui service` has the supervisor of this runs root started at boot, by a systemd user unit.
+`mission-tui service` has the supervisor of this runs root started at boot, by a systemd user unit: its place, its
+text, and whose it is. It holds no secret, and nothing that it does ends a run: keepers stay in its cgroup when it
+stops.
 """
 
 from __future__ import annotations
 
-import os
-import pwd
 import shlex
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mission_tui import paths
 from mission_tui.cli.options import json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
-from mission_tui.cli.unit_file import LINGER, UnitFile, command_of, search_path
-from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError, StoppedSupervisorError
+from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
+from mission_tui.fleet.specs.secrecy import is_secret
+from mission_tui.ipc.start import SUPERVISOR
+from mission_tui.paths import home_dir, lingers, socket_dir
 
 if TYPE_CHECKING:
     from mission_tui.ipc.replies import Accepted, Welcome
@@ -179,13 +184,13 @@ def install(session: Session, now: bool, as_json: bool) -> int:
         for words in todo:
             _call(session, words)
         todo = []
-    facts = _facts(session, unit, [] if _lingers() else [("loginctl", "enable-linger")], todo)
+    facts = _facts(session, unit, [] if lingers() else [("loginctl", "enable-linger")], todo)
     if as_json:
         _print(facts)
         return 0
     write(f"{'unchanged' if before == text else 'wrote'}: {unit.path}")
     write(f"At boot it starts the supervisor of {session.root}; runs with keep.on_reboot = 'resume' then go on.")
-    if not _lingers():
+    if not lingers():
         write(
             "Lingering is off for you: until it is on, your services end at your last logout, so the unit does nothing."
         )
@@ -237,7 +242,7 @@ def service_status(session: Session, as_json: bool) -> int:
     there = unit.written() is not None
     enabled = there and unit.wanted.is_symlink()
     todo = [] if enabled else [("mission-tui", "--runs-dir", str(session.root), "service", "install", "--now")]
-    facts = _facts(session, unit, [] if _lingers() else [("loginctl", "enable-linger")], todo)
+    facts = _facts(session, unit, [] if lingers() else [("loginctl", "enable-linger")], todo)
     if as_json:
         _print(facts)
     else:
@@ -271,7 +276,7 @@ def _without_systemd(session: Session, unit: UnitFile, as_json: bool) -> int:
 def _facts(session: Session, unit: UnitFile, *todo: Sequence[tuple[str, ...]]) -> dict[str, Any]:
     """How it stands now, and what is still to be typed."""
     booted, there = BOOTED.is_dir(), unit.path.exists()
-    enabled, linger = there and unit.wanted.is_symlink(), _lingers()
+    enabled, linger = there and unit.wanted.is_symlink(), lingers()
     return {
         "systemd": booted,
         "unit": str(unit.path),
@@ -309,13 +314,6 @@ def _write(unit: UnitFile, text: str) -> None:
         write_atomic(unit.path, text.encode())
 
 
-def _lingers() -> bool:
-    try:
-        return (LINGER / pwd.getpwuid(os.getuid()).pw_name).exists()
-    except KeyError:
-        return False
-
-
 def _active(session: Session, unit: UnitFile) -> str | None:
     """systemd's word for the unit, such as `active` or `inactive`; None where it does not answer."""
     try:
@@ -346,3 +344,123 @@ def _supervisor_pid(session: Session) -> int | None:
             return connection.welcome.pid
     except NoSupervisorError:
         return None
+
+
+MARK = "# mission-tui service for the runs root "
+KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "NO_COLOR")
+KEPT_FAMILIES = ("CUDA_", "NVIDIA_", "MISSION_TUI_START")
+
+TEXT = """\
+{mark}{root}
+# Written by `mission-tui service install`, which writes it anew: change it with `systemctl --user edit {name}`.
+[Unit]
+Description=mission-tui supervisor of {description}
+# Without lingering the user manager ends at the last logout, and whatever was started from here with it.
+ConditionPathExists={linger}/%u
+# A runs root on a disk that is mounted late is waited for.
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart={command}
+WorkingDirectory=/
+{environment}
+StandardOutput=append:{log}
+Restart=on-failure
+RestartSec=10
+# Words or a place that cannot be used: another try would say the same.
+RestartPreventExitStatus=2
+# Keepers and trainings live in this unit's cgroup and outlive it: a stop ends the supervisor alone.
+KillMode=process
+# A training that is ended for lack of memory ends nobody else.
+OOMPolicy=continue
+TasksMax=infinity
+
+[Install]
+WantedBy=default.target
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFile:
+    """The unit of the runs root `root` in the folder `folder`."""
+
+    folder: Path
+    root: Path
+
+    @classmethod
+    def of(cls, root: Path, environ: Mapping[str, str]) -> UnitFile:
+        """The unit of a runs root, where systemd looks for this user's."""
+        config = environ.get("XDG_CONFIG_HOME") or str(home_dir(environ) / ".config")
+        return cls(Path(config) / "systemd" / "user", root)
+
+    @property
+    def name(self) -> str:
+        """One for each runs root."""
+        return f"mission-tui-{socket_dir(self.root).name}.service"
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.folder / self.name
+
+    @property
+    def wanted(self) -> Path:
+        """The link that has it started at boot; `systemctl enable` makes it."""
+        return self.folder / "default.target.wants" / self.name
+
+    def written(self) -> str | None:
+        """What lies there now, None for nothing. Raises `UsageError` for a file that we did not write."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
+        if self.path.is_symlink() or not text.startswith(MARK):
+            raise UsageError(f"{self.path} was not written by mission-tui and is left alone; move it away first")
+        return text
+
+    def text(self, environ: Mapping[str, str]) -> str:
+        """The unit as this interpreter and the caller's environment make it. Raises `UsageError` for odd paths."""
+        for path in (self.root, Path(sys.executable)):
+            if not str(path).isprintable():
+                raise UsageError(f"{str(path)!r} cannot stand in a unit file: it has characters that cannot be printed")
+        kept = {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
+        kept = {name: value for name, value in kept.items() if value.isprintable() and not is_secret(name, value)}
+        if search := search_path(environ):
+            kept["PYTHONPATH"] = search
+        # A service stays: runs that are launched later are then out of reach of any logout.
+        kept["MISSION_TUI_IDLE_S"] = "inf"
+        words = [f"Environment={_quoted(f'{name}={value}')}" for name, value in sorted(kept.items())]
+        return TEXT.format(
+            mark=MARK,
+            root=self.root,
+            name=self.name,
+            description=_literal(str(self.root)),
+            linger=paths.LINGER,
+            command=" ".join(_quoted(word).replace("$", "$$") for word in command_of(self.root)),
+            environment="\n".join(words),
+            log=_literal(str(self.root / ".supervisor" / "supervisor.log")),
+        )
+
+
+def command_of(root: Path) -> tuple[str, ...]:
+    """The command that starts the supervisor of `root`, with absolute paths only: systemd or cron runs it."""
+    return (sys.executable, "-P", "-m", SUPERVISOR, "--runs-dir", str(root))
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """The `PYTHONPATH` without which `command_of` would not find this package; empty where it is installed."""
+    parent = Path(__file__).resolve().parents[3]
+    return str(parent) if not parent.name.endswith("-packages") else environ.get("PYTHONPATH", "")
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """One word, in which systemd expands nothing (systemd.syntax(7), systemd.service(5))."""
+    escaped = _literal(word).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
