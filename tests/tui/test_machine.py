@@ -14,8 +14,7 @@ from mission_tui.fleet.events.processes import EnvWorkers, LateWorker, Usage
 from mission_tui.fleet.views.snapshot import GpuMeters, OtherProgram
 from mission_tui.ipc.requests import Act, GetStrip
 from mission_tui.tui.drawing.strips import ordered, table
-from mission_tui.tui.screens.machine import MachineScreen
-from mission_tui.tui.sections.machine import RUN_COLUMNS, Use, machine_lines, runs_on
+from mission_tui.tui.screens.machine import RUN_COLUMNS, MachineScreen, Use, machine_lines, runs_on
 from tests.tui.fleets import BUSY, GIB, GPU, LIVE, a_fleet, a_run, host
 from tests.tui.stage import Stage, staged
 

@@ -18,9 +18,8 @@ from mission_tui.present.numbers import metric_title
 from mission_tui.present.run_settings import settings
 from mission_tui.tui.drawing.glyphs import to_ascii
 from mission_tui.tui.screens.sheets import result_rows
-from mission_tui.tui.sections.details import Other, checkpoints, config, difference, episodes, stacked
+from mission_tui.tui.sections.details import Other, checkpoints, config, difference, episodes, stacked, usage_lines
 from mission_tui.tui.sections.health import health
-from mission_tui.tui.sections.machine import usage_lines
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.history import MetricSummary, metric_tags
 from mission_tui.tui.state.run_data import LogTail, RunData

@@ -63,7 +63,7 @@ def section(tab: str, view: RunView, data: RunData | None, width: int, height: i
 
         return health(view, data.details if data else None, width, now)
     if tab == "machine":
-        from mission_tui.tui.sections.machine import usage_lines
+        from mission_tui.tui.sections.details import usage_lines
 
         if data is None:
             return usage_lines(view, width)

@@ -16,7 +16,7 @@ from mission_tui.cli.verbs.doctor import gpu_checks, judge_gpus
 from mission_tui.gpu_driver import Driver, ask_driver
 from mission_tui.supervisor.gpu import watch as gpu
 from mission_tui.supervisor.gpu.watch import GpuWatch
-from mission_tui.tui.sections.machine import machine_lines
+from mission_tui.tui.screens.machine import machine_lines
 from tests.nvml import LIBRARY, ONE, TWO, Machine, needs_gcc, stand_in_module
 from tests.supervisor.gpu_watching import meets
 from tests.tui.fleets import a_fleet, host
