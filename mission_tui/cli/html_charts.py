@@ -74,7 +74,7 @@ def chart(found: Comparison, drawing: Drawing, at: int, marks: Sequence[Mark]) -
         "figure",
         tag("figcaption", tag("h3", title, id=f"chart-{at}-title"), tag("p", _words(found, drawing), class_="quiet")),
         frame,
-        tag("p", f"over {_over(found.by)}", class_="axis"),
+        tag("p", f"over {'timesteps' if found.by == 'step' else 'training time'}", class_="axis"),
         tag("p", class_="readout", aria_live="polite"),
         tag("p", _last_words(found, drawing), class_="unseen", id=f"chart-{at}-words"),
         class_="metric",
@@ -186,10 +186,6 @@ def _marks(plot: _Plot, marks: Sequence[Mark]) -> Iterator[Html]:
             tag("text", SIGNS[mark.kind], x=across, y="0", dy="-4"),
             class_=f"mark {mark.kind}",
         )
-
-
-def _over(by: Axis) -> str:
-    return "timesteps" if by == "step" else "training time"
 
 
 def _words(found: Comparison, drawing: Drawing) -> str:

@@ -12,7 +12,6 @@ import msgspec
 from mission_tui.cli.terminal_output import write_json
 from mission_tui.fleet.events.findings import Finding
 from mission_tui.fleet.events.marginal_gain import MarginalGain
-from mission_tui.fleet.events.trials import TrialPair
 from mission_tui.fleet.views.snapshot import FleetSnapshot, RunView, TrialView
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ RUN_FACTS = (
 TRIAL_FACTS = (
     "number", "checkpoint", "from_update", "from_timesteps", "until_timesteps", "updates", "seeds", "group", "finding",
 )
+PAIR_FACTS = ("pair", "seed", "control", "advised", "why")
 VERDICT_FACTS = (
     "says", "difference", "low", "high", "control", "advised", "margin", "identical", "more_updates", "more_seeds",
     "best", "why",
@@ -81,7 +81,9 @@ def run_facts(view: RunView) -> dict[str, Any]:
 def trial_facts(trial: TrialView) -> dict[str, Any]:
     """A trial of other settings; its verdict is null until it is known."""
     verdict = trial.verdict
-    said = None if verdict is None else _picked(verdict, VERDICT_FACTS) | {"pairs": [_pair(it) for it in verdict.pairs]}
+    said = None
+    if verdict is not None:
+        said = _picked(verdict, VERDICT_FACTS) | {"pairs": [_picked(it, PAIR_FACTS) for it in verdict.pairs]}
     return _picked(trial.plan, TRIAL_FACTS) | {
         "set": list(trial.plan.assignments),
         "t": trial.t,
@@ -90,10 +92,6 @@ def trial_facts(trial: TrialView) -> dict[str, Any]:
         "verdict": said,
         "sentence": trial.sentence,
     }
-
-
-def _pair(pair: TrialPair) -> dict[str, Any]:
-    return _picked(pair, ("pair", "seed", "control", "advised", "why"))
 
 
 def payoff_facts(gain: MarginalGain) -> dict[str, Any]:

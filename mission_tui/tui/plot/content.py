@@ -25,7 +25,7 @@ from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import spark
 from mission_tui.tui.drawing.strips import Part
 from mission_tui.tui.plot.canvas import DOTS_ACROSS, Canvas
-from mission_tui.tui.plot.curve import Curve, Ghost, Marks, ScaledCurve, curve_of, marks_of, side_by_side
+from mission_tui.tui.plot.curve import Curve, Ghost, ScaledCurve, curve_of, marks_of, side_by_side
 from mission_tui.tui.plot.picture import GHOST_SIGN, Scene, down_of, draw_level
 from mission_tui.tui.plot.scale import Ruler, Scale, scale_of, steady
 from mission_tui.tui.state.preferences import AxisScale, ChartSettings, GhostWord, Over
@@ -228,7 +228,7 @@ def content_of(
         marks = marks_of(view, data.details, history, ruler)
         alone = shown[0][1] if len(shown) == 1 else ""
         ghost = _ghost(data, alone, settings, ruler)
-        beside = {RETURN: _figures(marks)}
+        beside = {RETURN: [value for it in marks.judged for value in (it.low, it.mean, it.high)]}
         if ghost is not None:
             beside[alone] = [*beside.get(alone, ()), *(value for _, value in ghost.points)]
         goals = {tag: goal for tag in curves if (goal := goal_of(view, tag)) is not None}
@@ -320,10 +320,6 @@ def crossed(content: Content, data: RunData, update: int, now: float, ruler: Rul
     )
     said = tuple(ruler.said_at(update, now))
     return replace(content, entries=entries, at=ruler.of_update(update), said=said)
-
-
-def _figures(marks: Marks) -> list[float]:
-    return [value for it in marks.judged for value in (it.low, it.mean, it.high)]
 
 
 def _at(tag: str, update: int, history: HistoryReply, exact: HistoryReply | None) -> str:

@@ -278,10 +278,6 @@ def _between(marks: Sequence[int], mark: float, values: Sequence[float]) -> floa
     return values[after - 1] + share * (values[after] - values[after - 1])
 
 
-def _update(place: float) -> str:
-    return numbers.count(int(place))
-
-
 def _roundness(place: float) -> float:
     """The greatest power of ten that the whole number `place` is a multiple of."""
     words = f"{place:.0f}"
@@ -302,7 +298,7 @@ def ticks_over(over: Over, low: float, high: float, most: int) -> list[tuple[flo
     if over in ("timesteps", "updates"):
         places = [place for place in steps_between(low, high, most) if place >= 0 and place == int(place)]
         if over == "updates":
-            return [(place, _update(place)) for place in places]
+            return [(place, numbers.count(int(place))) for place in places]
         step = min((after - before for before, after in pairwise(places)), default=0.0)
         return [(place, _steps(place, step or _roundness(place))) for place in places]
     offset = float(time.localtime(high).tm_gmtoff) if over == "clock" else 0.0

@@ -101,9 +101,10 @@ class VerdictScreen(Sheet[Choice]):
             reply.accept_needed or proposal is not None or bool(words) or self._choice != Choice()
         )
         self._facts = proposal.facts if proposal else ()
+        differ = any(change.was != change.now for change in reply.verdict.changes)
         if words:
             self._facts = (f"asked: {' '.join(words)}",)
-        elif self._acceptable and proposal is None and self._choice == Choice() and reply.checkpoint and _differ(reply):
+        elif self._acceptable and proposal is None and self._choice == Choice() and reply.checkpoint and differ:
             # Nothing new was asked for: the changes were accepted earlier, by an attempt that saved no checkpoint.
             self._facts = (f"checkpoint {reply.checkpoint} is from before these changes",)
         if self._choice != Choice():
@@ -182,10 +183,6 @@ def _used_up(change: Change) -> bool:
     """Whether it is a budget that stays as it was and has been trained: nothing wrong was asked for."""
     stays = change.grade == "refuse" and change.was == change.now
     return stays and any(it.name == "as-long-again" for it in change.remedies)
-
-
-def _differ(reply: VerdictReply) -> bool:
-    return any(change.was != change.now for change in reply.verdict.changes)
 
 
 def _offers(changes: tuple[Change, ...], choice: Choice) -> tuple[_Offer, ...]:

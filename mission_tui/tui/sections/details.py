@@ -132,7 +132,7 @@ def checkpoints(details: DetailsReply, width: int, now: float) -> list[Strip]:
     """The bytes on disk, and three tables, the newest first in each; an empty one is a sentence."""
     strips = [_sizes(details, width)] if details.view.size_bytes is not None else []
     view = details.view
-    saved = [_checkpoint(row, now) for row in _newest_first(details.checkpoints)]
+    saved = [_checkpoint(row, now) for row in sorted(details.checkpoints, key=lambda row: row.t, reverse=True)]
     strips += _titled("checkpoints", width, saved, _no_checkpoint(view), gives_way=(5, 4, 1))
     attempts = [_attempt(row, now) for row in reversed(details.attempts)]
     strips += _titled("attempts", width, attempts, "no attempt yet: it has not begun", gives_way=(3, 2))
@@ -149,10 +149,6 @@ def _sizes(details: DetailsReply, width: int) -> Strip:
     saved = sum(row.size_bytes for row in details.checkpoints)
     sentence = f" {numbers.size(details.view.size_bytes)} on disk, {numbers.size(saved)} of it in checkpoints"
     return line([(sentence, colours.QUIET)], width)
-
-
-def _newest_first(rows: tuple[CheckpointView, ...]) -> list[CheckpointView]:
-    return sorted(rows, key=lambda row: row.t, reverse=True)
 
 
 def _no_checkpoint(view: RunView) -> str:

@@ -207,7 +207,8 @@ def price(items: Sequence[LaunchItem], quoted: Quoted, cores: int | None, now: f
     first, spec = quoted.costs[0], items[0].spec
     if quoted.decided and not quoted.refused:
         yield _beginning(quoted.costs)
-    yield f"{_memory(first)}   {_cores(first.cores, cores)}", colours.INK
+    of_all = "" if cores is None else f" of {cores}"
+    yield f"{_memory(first)}   cores {first.cores}{of_all}", colours.INK
     if spec.run.command is None:
         yield from ((text, colours.INK) for text in _times(spec, first.pace, now))
     if replayed := replay_words(spec):
@@ -227,10 +228,6 @@ def _memory(cost: Cost) -> str:
 
 def _source(*, seen: bool) -> str:
     return "measured" if seen else "estimate"
-
-
-def _cores(count: int, cores: int | None) -> str:
-    return f"cores {count}" if cores is None else f"cores {count} of {cores}"
 
 
 def _times(spec: Spec, pace: ReferenceSpeed | None, now: float) -> Iterator[str]:

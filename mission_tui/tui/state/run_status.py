@@ -180,15 +180,11 @@ def badge(view: RunView) -> tuple[str, Style]:
         return "stuck", colours.WARN if view.state in ALIVE else colours.QUIET
     if view.update and (view.state in ALIVE or view.outcome == "finished"):
         known_open = open_findings(view)
-        if _frozen(known_open) and (view.goal is None or view.goal.reached is None):
+        if any(it.rule == POLICY_FROZEN for it in known_open) and (view.goal is None or view.goal.reached is None):
             return rule_word(POLICY_FROZEN), colours.INK if view.state in ALIVE else colours.QUIET
         word = "ok ·" if known_open else "ok"
         return word, colours.GOOD if view.state in ALIVE else colours.QUIET
     return numbers.DASH, colours.QUIET
-
-
-def _frozen(found: Iterable[Finding]) -> bool:
-    return any(finding.rule == POLICY_FROZEN for finding in found)
 
 
 def short_rule(finding: Finding) -> str:

@@ -142,7 +142,7 @@ def _lines(snapshot: FleetSnapshot, width: int, height: int) -> list[Strip]:
         return [_fitted([_Piece(f"{busy}  CPU ", colours.INK)], (), _host(host), width)]
     first, *others = (_gpu(gpu) for gpu in gpus)
     calm = [] if lone_share(snapshot) is None else [_Piece(f"({NORMAL})  ", colours.QUIET, 6)]
-    tail = [*first[1:], *calm, *_cpu(host)]
+    tail = [*first[1:], *calm, _Piece("CPU ", colours.INK), *_host(host)]
     strips = [_fitted([_Piece("GPU0 ", colours.INK), first[0]], gpus[0].history, tail, width)]
     for index, pieces in enumerate(others, start=1):
         lead = [_Piece(f"GPU{index} ", colours.INK), pieces[0]]
@@ -156,11 +156,9 @@ def _shown_machines(snapshot: FleetSnapshot, *, headed: bool) -> Sequence[Machin
     """
     if not snapshot.hosts or (len(snapshot.hosts) == 1 and snapshot.hosts[0].lost_t is None and not headed):
         return None
-    return [machine for machine in snapshot.hosts if not headed or _asks(machine)]
-
-
-def _asks(machine: MachineView) -> bool:
-    return machine.lost_t is not None or bool(machine.meters and machine.meters.disk_full)
+    if not headed:
+        return snapshot.hosts
+    return [it for it in snapshot.hosts if it.lost_t is not None or (it.meters and it.meters.disk_full)]
 
 
 def _several(machines: Sequence[MachineView], now: float, width: int) -> list[Strip]:
@@ -262,10 +260,6 @@ def _gpu(gpu: GpuMeters) -> list[_Piece]:
     if gpu.power_w is not None and gpu.temperature_c is not None:
         pieces.append(_Piece(f"{gpu.power_w:.0f}W {gpu.temperature_c:.0f}C  ", colours.QUIET, 7))
     return pieces
-
-
-def _cpu(host: HostMeters) -> list[_Piece]:
-    return [_Piece("CPU ", colours.INK), *_host(host)]
 
 
 def _host(host: HostMeters) -> list[_Piece]:
