@@ -19,8 +19,7 @@ from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import outcome_word
 from mission_tui.fleet.events.trials import TrialBranch
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState
-from mission_tui.fleet.history.run import Fact, RunHistory
+from mission_tui.fleet.history.run import POINTS, Fact, MetricsState, RunHistory
 from mission_tui.fleet.history.series import Thinned
 from mission_tui.fleet.specs.flat_settings import GroupSettings
 from mission_tui.fleet.specs.spec import Spec

@@ -16,7 +16,7 @@ import pytest
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.events.journal import FleetEvent, RunCreated
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
-from mission_tui.fleet.history.metrics_state import phase_before
+from mission_tui.fleet.history.run import phase_before
 from mission_tui.records import jsonl
 from mission_tui.records.atomic import StorageError
 from mission_tui.records.jsonl import (

@@ -28,8 +28,7 @@ from mission_tui.fleet.history.course import (
     steps_to,
 )
 from mission_tui.fleet.history.journal_state import JournalState, TrialState
-from mission_tui.fleet.history.metrics_state import POINTS, MetricsState, ViewParts
-from mission_tui.fleet.history.run import RunHistory, setting_changes
+from mission_tui.fleet.history.run import POINTS, MetricsState, RunHistory, ViewParts, setting_changes
 from mission_tui.fleet.specs.algorithm import learning_table, replay_buffer_of
 from mission_tui.fleet.specs.sb3_algorithms import other_algorithm
 from mission_tui.fleet.specs.spec import LAUNCHERS, MISSION_GYM, Spec, command_words, is_driver

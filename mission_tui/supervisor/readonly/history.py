@@ -28,8 +28,7 @@ from mission_tui.fleet.capacity.admission import gpu_for
 from mission_tui.fleet.capacity.demand import ReferenceSpeed
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
 from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
-from mission_tui.fleet.history.metrics_state import MetricsState, course_rows
-from mission_tui.fleet.history.run import RunHistory, goal_of, setting_changes
+from mission_tui.fleet.history.run import MetricsState, RunHistory, course_rows, goal_of, setting_changes
 from mission_tui.fleet.phases import PhaseHistory
 from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
 from mission_tui.fleet.store import Store

@@ -33,7 +33,7 @@ from mission_tui.fleet.events.journal import (
 )
 from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.processes import PhaseSeen, Pids, PidsSeen
-from mission_tui.fleet.history.metrics_state import POINTS, phase_before
+from mission_tui.fleet.history.run import POINTS, phase_before
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
 from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters, HostMeters, Replay, SupervisorInfo
 from mission_tui.ipc import requests

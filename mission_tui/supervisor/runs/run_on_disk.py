@@ -26,8 +26,7 @@ from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
 from mission_tui.fleet.events.outcome import Lost
 from mission_tui.fleet.events.processes import FlagSeen
 from mission_tui.fleet.history.classify import ExitFacts
-from mission_tui.fleet.history.metrics_state import course_rows
-from mission_tui.fleet.history.run import Fact
+from mission_tui.fleet.history.run import Fact, course_rows
 from mission_tui.fleet.specs.preset import with_words
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.fleet.store import SNAPSHOT_ENDED, Store
