@@ -71,8 +71,9 @@ def resolve(ref: str, runs: Sequence[RunRef]) -> tuple[str, ...]:
         said = f"'{ref}' matches {len(matches)} runs: {_listed(matches)}; give more of the id{_groups(matches)}"
         raise UsageError(said)
     words = {word for run in runs for word in (run.id, run.name, run.group) if word}
-    elsewhere = _elsewhere(ref)
-    raise UsageError(f"no run matches '{ref}'{f': {elsewhere}' if elsewhere else _hint(ref, words)}")
+    if elsewhere := _elsewhere(ref):
+        raise UsageError(f"no run matches '{ref}': {elsewhere}")
+    raise UsageError(f"no run matches '{ref}'{nearest(ref, words) or '; `mission-tui status` lists them'}")
 
 
 def _listed(matches: Sequence[RunRef]) -> str:
@@ -92,10 +93,6 @@ def _elsewhere(ref: str) -> str:
     if not (host and colon and run) or " " in host:
         return ""
     return f"a run of another machine is named after --host: mission-tui --host {host} VERB {run}"
-
-
-def _hint(ref: str, words: Collection[str]) -> str:
-    return nearest(ref, words) or "; `mission-tui status` lists them"
 
 
 SNAPSHOT_ENDED = 200

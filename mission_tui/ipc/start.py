@@ -15,7 +15,6 @@ import errno
 import fcntl
 import os
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -30,7 +29,7 @@ from mission_tui.fleet.views.snapshot import OtherRoot
 from mission_tui.ipc.client_environment import is_text
 from mission_tui.ipc.sockets import OPERATOR_SOCKET, connect, is_private
 from mission_tui.paths import STOPPED, socket_dir
-from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock
+from mission_tui.plain_files import make_folder, open_fresh, open_plain, open_to_append, open_to_lock, read_plain
 
 SUPERVISOR = "mission_tui.supervisor"
 READONLY_SERVER = "mission_tui.supervisor.readonly.server"
@@ -334,13 +333,7 @@ def _listens(path: Path) -> bool:
 def _read(path: Path) -> bytes:
     """A short plain file; nothing of any other."""
     with suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            facts = os.fstat(descriptor)
-            if stat.S_ISREG(facts.st_mode) and facts.st_size <= _MOST_BYTES:
-                return os.read(descriptor, _MOST_BYTES)
-        finally:
-            os.close(descriptor)
+        return read_plain(path, _MOST_BYTES)
     return b""
 
 

@@ -212,7 +212,12 @@ def total_timesteps(sides: Sides) -> Ruling:
     if total <= done:
         least = done + sides.rollout_now
         why = f"{done:,} steps are done already"
-        return Ruling("refuse", why, f"the nearest valid value is {least}", (_steps(least),))
+        return Ruling(
+            "refuse",
+            why,
+            f"the nearest valid value is {least}",
+            (remedies.nearest_value("run.total_timesteps", least),),
+        )
     return _jumps(sides, f"{total - done:,} steps remain")
 
 
@@ -281,10 +286,6 @@ def _span(seconds: float) -> str:
     if seconds < 90.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} minutes" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} hours"
-
-
-def _steps(least: int) -> Remedy:
-    return remedies.nearest_value("run.total_timesteps", least)
 
 
 def _is_least(value: float, was: float | Schedule) -> bool:

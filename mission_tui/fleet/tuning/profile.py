@@ -146,13 +146,10 @@ def _settings(table: object, place: Place) -> dict[str, dict[str, Any]]:
         found[name] = fit_table(TABLES[name], fields, place.at(name), complete=False)
         for key in found[name]:
             if key not in SETTABLE[name]:
-                raise (
-                    place.at(name)
-                    .at(key)
-                    .refuse(
-                        f"{place.at(name).at(key).key} cannot be set here, because it changes what is learned; "
-                        f"valid here: {', '.join(SETTABLE[name])}"
-                    )
+                there = place.at(name).at(key)
+                raise there.refuse(
+                    f"{there.key} cannot be set here, because it changes what is learned; "
+                    f"valid here: {', '.join(SETTABLE[name])}"
                 )
     return found
 
