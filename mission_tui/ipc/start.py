@@ -342,9 +342,8 @@ def _replace(path: Path, data: bytes) -> None:
     if not is_private(path.parent):
         raise OSError(errno.EPERM, "not a folder of ours alone", str(path.parent))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(temporary, flags, 0o600)
+        descriptor = open_fresh(temporary)
         try:
             os.write(descriptor, data)
         finally:

@@ -46,7 +46,6 @@ EXCEPTIONS = {
     "ipc/server.py": "the listener's own method `open`",
     "ipc/telemetry_server.py": "the listener's own method `open`",
     "ipc/client_environment.py": KERNEL,
-    "ipc/start.py": "the folder of sockets, which is this user's alone and checked to be",
     "keeper/child.py": "the lease, with the same flags, what stands on its standard input, and the kernel's files",
     "keeper/ladder.py": KERNEL,
 }
