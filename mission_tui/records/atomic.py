@@ -178,17 +178,22 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def write_fresh(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """A new file at `path` of exactly `data`, on the disk but for its name. Raises `OSError`."""
+    descriptor = open_fresh(path, mode)
+    try:
+        write_all(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Make `path` hold exactly `data`, durably, or leave what was there. Raises `StorageError`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storing(path):
         try:
-            descriptor = open_fresh(temporary, mode)
-            try:
-                write_all(descriptor, data)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            write_fresh(temporary, data, mode)
             temporary.replace(path)
         except OSError:
             with suppress(OSError):

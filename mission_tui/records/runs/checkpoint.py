@@ -25,8 +25,8 @@ from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStart
 from mission_tui.fleet.history.course import WHOLE_WINDOW
 from mission_tui.fleet.ranges import Bytes, Count, UnixTime
 from mission_tui.fleet.specs.spec import SPREAD_BYTES
-from mission_tui.plain_files import make_folder, names_in, open_fresh, open_plain, read_plain, remove_tree
-from mission_tui.records.atomic import exchange, storing, sync_folder, write_all, write_atomic
+from mission_tui.plain_files import make_folder, names_in, open_plain, read_plain, remove_tree
+from mission_tui.records.atomic import exchange, storing, sync_folder, write_atomic, write_fresh
 from mission_tui.records.jsonl import LINE_BYTES, decode_line, each_record, encode_line
 from mission_tui.records.runs.layout import RunDir
 
@@ -70,12 +70,7 @@ def seal_folder(folder: Path, name: str, facts: CheckpointFacts) -> Manifest:
     files = {name: _fingerprint(folder / name, sync=True) for name in sorted(names_in(folder))}
     fields = {key: getattr(facts, key) for key in facts.__struct_fields__}
     manifest = Manifest(**fields, name=name, files=files)
-    descriptor = open_fresh(folder / MANIFEST)
-    try:
-        write_all(descriptor, encode_line(manifest))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_fresh(folder / MANIFEST, encode_line(manifest))
     sync_folder(folder)
     return manifest
 

@@ -21,8 +21,8 @@ from msgspec import Struct, field, structs
 
 from mission_tui.errors import DamagedError, UsageError
 from mission_tui.paths import seal_keys, sha256
-from mission_tui.plain_files import make_folder, open_folder, open_fresh, read_plain
-from mission_tui.records.atomic import StorageError, storing, write_all, write_atomic
+from mission_tui.plain_files import make_folder, open_folder, read_plain
+from mission_tui.records.atomic import StorageError, storing, write_atomic, write_fresh
 from mission_tui.records.runs.attempt import LaunchOrder, RecordedInode, Seal, launch_document, place_of, same_place
 from mission_tui.records.runs.layout import RunDir, supervisor_dir
 from mission_tui.records.runs_roots import others_may_write
@@ -319,17 +319,12 @@ def _make_key(path: Path) -> bytes:
         folder = path.parent.lstat()
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or others_may_write(folder):
             raise PermissionError(errno.EPERM, "others may write in its folder", str(path.parent))
-        descriptor = open_fresh(temporary)
         try:
-            try:
-                write_all(descriptor, os.urandom(KEY_BYTES))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            write_fresh(temporary, os.urandom(KEY_BYTES))
             with suppress(FileExistsError):
                 path.hardlink_to(temporary)
         finally:
-            temporary.unlink()
+            temporary.unlink(missing_ok=True)
     key = _read_key(path)
     if key is None:
         raise DamagedError(f"{path} was removed while it was made")
