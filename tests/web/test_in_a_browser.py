@@ -59,11 +59,15 @@ def is_now(shell: Shell, run: str, state: str) -> bool:
     return bool(shell.view(run)["state"] == state)
 
 
+SILENT = 'getComputedStyle(document.querySelector(".silent")).display == "block"'
+QUICKER = "const plain = setInterval; window.setInterval = (act, ms) => plain(act, ms / 20)"
+
+
 async def test_a_live_run_is_seen_and_read_only_keys_only_look(
     trained: tuple[Shell, str], browser: browsers.Browser, tmp_path: Path
 ) -> None:
     """Its curve goes on by itself, the first key needs no click, `p` says that nothing is changed here, `?` helps. The
-    page asks for nothing that its policy forbids, and is painted.
+    page asks for nothing that its policy forbids, and is painted. While nobody answers it says that it is old.
     """
     shell, run = trained
     with serving(shell) as server:
@@ -89,6 +93,15 @@ async def test_a_live_run_is_seen_and_read_only_keys_only_look(
         assert server.size().columns > 120
         await page.resize(700, 500)
         await page.until(lambda: 60 < server.size().columns < 100, "the terminal has the size of the page")
+        await page("Page.addScriptToEvaluateOnNewDocument", source=QUICKER)
+        await page.open(server.url)
+        await page.shows("cart ")
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            assert await page.value(f"new Promise(done => setInterval(() => {SILENT} && done(true), 20))")
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        assert await page.value(f"new Promise(done => setInterval(() => {SILENT} || done(true), 20))")
         await page.close()
         await asyncio.to_thread(until, lambda: not server.screens(), 10, "the screen has gone with its page")
         assert server.interrupt() == ""
