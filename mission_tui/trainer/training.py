@@ -158,7 +158,9 @@ class Job:
             self.record.failed(CHECKPOINT, f"the last checkpoint could not be saved: {why}")
             training = self.training
             left = training.checkpoints.newest_in_words(training.progress.update)
-            training.unsaved = f"its last checkpoint was not saved: {why}" + (f"; {left}" if left else "")
+            # Where that was tried before and ended the training, the cause says why.
+            also = "" if why in failure.cause else f"its last checkpoint was not saved: {why}"
+            training.unsaved = "; ".join(filter(None, (also, left)))
             return self.checkpoint
 
     def close(self) -> None:

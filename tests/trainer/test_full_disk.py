@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.fleet.events.metrics import TrainingEnded
 from mission_tui.ipc.telemetry_messages import PhaseEntered, TelemetryMessage
 from mission_tui.records.runs.checkpoint import newest_verified
 from mission_tui.trainer.orders import Orders
@@ -33,6 +34,21 @@ def test_the_last_checkpoint_finds_the_room_that_was_kept(tmp_path: Path) -> Non
         assert (ran.run_dir.checkpoints / "latest").read_text() == "000000384\n"
         assert [row.update for row in ran.updates()] == [1, 2, 3, 4, 5, 6]
         assert [path.name for path in ran.run_dir.checkpoints.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_checkpoint_that_ends_a_run_is_complained_of_once(tmp_path: Path) -> None:
+    """The cause says why nothing could be saved; that the same came of the next try is no second sentence of it."""
+    run_dir = new_run(tmp_path / "run", spec_with())
+
+    def in_the_way(message: TelemetryMessage, _orders: Orders) -> None:
+        if isinstance(message, PhaseEntered) and (message.phase, message.update) == ("rollout", 2):
+            run_dir.checkpoints.rename(tmp_path / "away")
+            run_dir.checkpoints.touch()
+
+    end = run_attempt(run_dir, hook=in_the_way).records()[-1]
+    assert isinstance(end, TrainingEnded)
+    assert "cannot save checkpoint" in end.cause
+    assert end.unsaved == ""
 
 
 def test_without_a_full_disk_nothing_of_it_stays(tmp_path: Path) -> None:
