@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 else:
     _Floats = array
 _append = _Floats.append
+_add: Any = list.append
 
 
 class Window(list[T]):
@@ -31,7 +32,7 @@ class Window(list[T]):
 
     def append(self, item: T) -> None:
         """Add an item; of more than `maxlen` the oldest goes."""
-        list.append(self, item)
+        _add(self, item)
         if len(self) > self.maxlen:
             del self[0]
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from mission_tui.fleet.health.episode_endings import LARGEST_COUNT, MISSION_GYM, kind_of
 from mission_tui.fleet.health.phrases import lost_share
 from mission_tui.fleet.health.rule import Hysteresis, Row, RuleContext
-from mission_tui.fleet.windows import Numbers
+from mission_tui.fleet.windows import Window
 
 BEST_SHARE = SOLVED_SHARE = 0.9
 NOTHING_SHARE, HALF_WAY = 0.05, 0.5
@@ -45,8 +45,9 @@ class Success:
         self._first: list[float] = []
         self._start = math.nan
         self._first_is_whole = False
-        self._recent = Numbers(WINDOW)
-        self._bests = Numbers(WINDOW)
+        self._recent = Window[float](WINDOW)
+        self._bests = Window[float](WINDOW)
+        self._rises: bool | None = None
         self._poor = Hysteresis(NEEDED, LOOKS)
         self._won = self._ended = 0.0
         self._winnable = MISSION_GYM in context.settings.env_id
@@ -62,14 +63,17 @@ class Success:
         """Take in one update, after the run's returns have. The same row again is passed over."""
         if row is self._row:
             return
-        self._row = row
+        self._row, self._rises = row, None
         self._success_rate = row.metrics.get("rollout/success_rate", self._success_rate)
         if row.outcomes:
-            counts = {name: min(count, LARGEST_COUNT) for name, count in row.outcomes.items()}
-            won = sum(count for name, count in counts.items() if kind_of(name) == "won")
+            won = ended = 0
+            for name, count in row.outcomes.items():
+                episodes = min(count, LARGEST_COUNT)
+                ended += episodes
+                won += episodes if kind_of(name) == "won" else 0
             self._winnable = self._winnable or won > 0
             self._won = FORGETTING * self._won + won
-            self._ended = FORGETTING * self._ended + sum(counts.values())
+            self._ended = FORGETTING * self._ended + ended
         mean, best = row.metrics.get("rollout/ep_rew_mean"), self._context.returns.best
         if mean is None or best is None or not math.isfinite(mean):
             return
@@ -101,7 +105,7 @@ class Success:
     @property
     def well(self) -> bool:
         """Solved, at a new best lately, or clearly above the first returns and near the best; False when unknown."""
-        return self.solved or self._rising() or self.near_best
+        return self.solved or self._rising or self.near_best
 
     @property
     def near_best(self) -> bool:
@@ -141,12 +145,12 @@ class Success:
     @property
     def rises_now(self) -> bool:
         """Whether the return has found new bests lately and stands at the newest: what is done to it does it good."""
-        return self._rising() and self._stands_at_its_best
+        return self._rising and self._stands_at_its_best
 
     @property
     def may_rise(self) -> bool:
         """Whether that is so of the last 16 updates, or the means of the last eight go up at all, be it by chance."""
-        return (self._rising(LATELY) and self._stands_at_its_best) or self._goes_up
+        return (self._has_risen_in(LATELY) and self._stands_at_its_best) or self._goes_up
 
     @property
     def _stands_at_its_best(self) -> bool:
@@ -201,11 +205,20 @@ class Success:
         """Whether the newest episodes have lost half of what was gained, be their mean with older ones as it may."""
         return self._context.returns.newest.share_lost >= HALF_WAY
 
-    def _rising(self, updates: int = WINDOW) -> bool:
-        if not self._bests:
+    @property
+    def _rising(self) -> bool:
+        """Whether it has found new bests lately. Several rules ask for it in every update."""
+        if self._rises is None:
+            self._rises = self._has_risen_in(WINDOW)
+        return self._rises
+
+    def _has_risen_in(self, updates: int) -> bool:
+        bests, returns = self._bests, self._context.returns
+        if not bests:
             return False
-        returns, rise = self._context.returns, self._bests[-1] - self._bests[-min(updates, len(self._bests))]
-        return rise > 0.0 and rise > max(RISE_SHARE * returns.span, returns.noise)
+        rise = bests[-1] - bests[-min(updates, len(bests))]
+        # A noise that is not known, as of returns beyond all numbers, is none.
+        return rise > 0.0 and rise > RISE_SHARE * returns.span and not rise <= returns.noise
 
 
 def _episodes_by(row: Row) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Window
 
 NOISE_SCALE = 1.4826
 """Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
@@ -254,15 +254,17 @@ class Returns:
     def __init__(self, warm_up: int, stats_window: int) -> None:
         self._warm_up = warm_up
         self._stats_window = stats_window
-        self._recent = Numbers(TREND_WINDOW)
-        self._moves = Numbers(TREND_WINDOW - 1)
+        # Lists, though their numbers take more memory there: all of them are gone through in every update.
+        self._recent = Window[float](TREND_WINDOW)
+        self._moves = Window[float](TREND_WINDOW - 1)
         self._steps = array("d")
         self._sorted_steps = array("d")
         self._step_before: float | None = None
-        self._bends = Numbers(NOISE_WINDOW)
+        self._bends = Window[float](NOISE_WINDOW)
         self._spread = Quantiles()
         self._trend: tuple[float, float] | None = None
         self._noise: float | None = None
+        self._usual_step: float | None = None
         self._span: float | None = None
         self._error: float | None = None
         self.updates = 0
@@ -363,14 +365,15 @@ class Returns:
         more than all others do; a steady rise or fall is noise to neither.
         """
         if self._noise is None:
-            self._noise = self._noise_of_steps()
+            self._noise = self._noise_of_bends()
         return self._noise
 
     @property
     def span(self) -> float:
         """The range of the returns, 5 to 95 %, never less than the noise; 0 only where nothing ever changed."""
         if self._span is None:
-            self._span = max(self.high - self.low, self.noise)
+            # What follows of the noise from neighbours is never more than the range, and dear to compute.
+            self._span = max(self.high - self.low, self._noise_of_steps())
         return self._span
 
     @property
@@ -394,7 +397,7 @@ class Returns:
 
     def _step(self, size: float) -> None:
         """Kept sorted, because every rule asks for the noise of every update."""
-        self._noise = None
+        self._noise = self._usual_step = None
         self._steps.append(size)
         insort(self._sorted_steps, size)
         # Of a mean that is not over a whole window yet, a new episode is a larger share.
@@ -406,26 +409,28 @@ class Returns:
             del self._sorted_steps[bisect_left(self._sorted_steps, self._steps.pop(0))]
 
     def _noise_of_steps(self) -> float:
-        steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4
-        if not steps:
-            return 0.0
-        usual = NOISE_SCALE * (steps[-1 - quarter] - steps[quarter]) / 2.0
+        if self._usual_step is None:
+            steps, quarter = self._sorted_steps, len(self._sorted_steps) // 4
+            self._usual_step = NOISE_SCALE * (steps[-1 - quarter] - steps[quarter]) / 2.0 if steps else 0.0
+        return self._usual_step
+
+    def _noise_of_bends(self) -> float:
+        usual = self._noise_of_steps()
         if not self._bends:
             return usual
         # Steps are independent where the window spans several updates; where each has its own, neighbours share a mean.
         together = 3.0 if self._share_new >= 1.0 else 2.0
         # Beyond the range of the returns lies no disaster, but a slip of whoever wrote the log. Written out,
-        # as `min` for each of a hundred is a twentieth of all judging.
-        most = self.high - self.low
-        within = self._bends if max(self._bends) <= most else [most if most < it else it for it in self._bends]
-        bends = math.hypot(*within)
+        # as `min` for each of a hundred is a twentieth of all judging; and none is larger than all together.
+        most, bends = self.high - self.low, math.hypot(*self._bends)
+        if not bends <= most:
+            bends = math.hypot(*[most if most < it else it for it in self._bends])
         return max(usual, bends / math.sqrt(len(self._bends) * together))
 
     def _gain(self) -> tuple[float, float] | None:
         """Median of the newer half minus that of the older half, and the noise of the same values."""
         if self._trend is None and len(self._recent) >= TREND_FEWEST:
-            returns = list(self._recent)
-            half = len(returns) // 2
+            returns, half = self._recent, len(self._recent) // 2
             gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
             noise = NOISE_SCALE * statistics.median(self._moves)
             self._trend = gain, noise

@@ -354,15 +354,17 @@ class _Relapse:
     def __init__(self) -> None:
         self._levels: list[float] = []
         self._updates: list[int] = []
-        self._returns = Numbers(2 * LATELY)
-        self._losses, self._explained = Numbers(LATELY), Numbers(LATELY)
+        # Lists, as all of each is gone through in every update.
+        self._returns = Window[float](2 * LATELY)
+        self._losses, self._explained = Window[float](LATELY), Window[float](LATELY)
         self._lately = Window[_Before](AT_ONCE)
 
     def update(self, row: Row) -> None:
         """Take in what values miss by."""
-        for tag, kept in ((VALUE_LOSS, self._losses), (EXPLAINED, self._explained)):
-            if math.isfinite(value := row.metrics.get(tag, math.nan)):
-                kept.append(value)
+        if math.isfinite(loss := row.metrics.get(VALUE_LOSS, math.nan)):
+            self._losses.append(loss)
+        if math.isfinite(explained := row.metrics.get(EXPLAINED, math.nan)):
+            self._explained.append(explained)
 
     def returned(self, value: float, level: float, update: int) -> None:
         """Take in a mean return, and the smoothed one."""
@@ -457,9 +459,9 @@ class Shock:
         del self._over[:]
 
 
-def _median(values: Numbers) -> float:
+def _median(values: Sequence[float]) -> float:
     """NaN, which no comparison passes, of none."""
-    return statistics.median(values) if len(values) else math.nan
+    return statistics.median(values) if values else math.nan
 
 
 class Steps:

@@ -41,7 +41,7 @@ class EntropyCollapse(Rule):
         self._within = max(SMOOTHING, round(limits.within_share * budget))
         self._block = math.ceil(self._within / BLOCKS)
         self._rows = Window[tuple[Row, float]](EVIDENCE)
-        self._recent = Numbers(SMOOTHING)
+        self._recent = Window[float](SMOOTHING)  # sorted in every update
         self._peaks = Numbers(math.ceil(self._within / self._block))
         self._in_block = self._fallen_for = 0
         self._start = self._peak = self._fallen_from = 0.0

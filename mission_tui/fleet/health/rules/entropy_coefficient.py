@@ -145,7 +145,7 @@ class _Bonus:
         """The entropy as a share of the largest there can be, or there was in this log; None of Gaussian actions."""
         metrics = row.metrics
         ratio, loss = metrics.get(RATIO), metrics.get(LOSS, math.nan)
-        if any(tag in metrics for tag in STDS):
+        if STDS[0] in metrics or STDS[1] in metrics:
             return None
         if ratio is None and -math.inf < loss < 0.0:
             self._most = max(self._most, -loss)

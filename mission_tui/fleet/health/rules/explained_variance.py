@@ -38,7 +38,7 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Window
 
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
@@ -78,7 +78,7 @@ class ExplainedVariance(Rule):
         self._rate = RateCourse(context.settings)
         self._risen = False
         self._rows = Window[Row](EVIDENCE)
-        self._values = Numbers(limits.critical_updates)
+        self._values = Window[float](limits.critical_updates)  # sorted in every update
         self._poor = Hysteresis(limits.needed, limits.window)
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)
@@ -111,7 +111,8 @@ class ExplainedVariance(Rule):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved or spent:
             return None
-        self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
+        flat = returns.flat is True
+        self._stagnant.update(over=flat, calm=not flat)
         stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
         # A return that comes back from a fall finds no new best for long, and rises all the same.
         well = self._success.well or returns.improving

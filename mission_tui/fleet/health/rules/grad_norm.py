@@ -38,7 +38,7 @@ class GradNorm(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.grad_norm
         self._cap = context.settings.max_grad_norm
-        self._norms = Numbers(limits.updates)
+        self._norms = Window[float](limits.updates)  # sorted in every update
         self._usual = Quantiles()
         self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(1, limits.updates)

@@ -98,7 +98,8 @@ class RewardOscillation(Rule):
     def _point(self, row: Row) -> _Point | None:
         """The next mean with its standard error, once there are enough new episodes for one."""
         if returns := self.context.returns.sampled:
-            self._block += [value for value in returns if math.isfinite(value)]
+            # A sum is finite only if every summand is.
+            self._block += returns if math.isfinite(sum(returns)) else filter(math.isfinite, returns)
             if len(self._block) < BLOCK:
                 return None
             block, self._block = self._block, []

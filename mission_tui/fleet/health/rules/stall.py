@@ -97,6 +97,9 @@ class Stall(Rule):
         level, steps = statistics.median(lengths), len(lengths) - 1
         allowed = limits.return_share * self.context.returns.span
         rise = THIRDS * change_by_thirds(lengths)
+        if rise < limits.length_leave * level:
+            self._growing.update(over=False, calm=True)
+            return
         gain = THIRDS * change_by_thirds(list(self._returns))
         grows = False
         if rise > limits.length_leave * level and gain < PAID * allowed:

@@ -293,7 +293,7 @@ class _Surprise:
     def _is_odd(self, explained: float, loss: float) -> bool:
         """As few updates are, so that no more is computed in the others."""
         known = len(self._means) > KNOWN and len(self._losses) == KNOWN
-        return known and (explained < 0.0 or loss > max(self._losses))
+        return known and (explained < 0.0 or (loss > self._losses[-1] and loss > max(self._losses)))
 
     def _look(self, row: Row, explained: float, loss: float, first: float) -> None:
         if not self._age:
