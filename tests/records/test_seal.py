@@ -144,11 +144,16 @@ def test_a_planted_secret_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_a_state_folder_there_is_the_spare_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file where it belongs is as one that cannot be written."""
+    """A file where it belongs is as one that cannot be written. Once it can be, the same secret outlives the boot."""
     (tmp_path / "state").write_text("no folder")
     monkeypatch.setattr(seal, "seal_keys", lambda _environ: (tmp_path / "state" / "x" / "key", tmp_path / "b" / "key"))
     assert not Seals.of({}).owns_root(tmp_path)
     assert (tmp_path / "b" / "key").stat().st_size == 32
+    (tmp_path / "state").unlink()
+    Seals.of({}, make=False)
+    assert not (tmp_path / "state").exists()
+    Seals.of({})
+    assert (tmp_path / "state" / "x" / "key").read_bytes() == (tmp_path / "b" / "key").read_bytes()
 
 
 @pytest.mark.usefixtures("no_spare_secret")

@@ -70,7 +70,11 @@ class Seals:
         `StorageError` when none can be made.
         """
         usual, spare = seal_keys(environ)
-        key = _read_key(usual) or _read_key(spare)
+        key = _read_key(usual)
+        if key is None and (key := _read_key(spare)) is not None and make:
+            # The spare one is gone after the boot, and all that it sealed would be foreign.
+            with suppress(StorageError):
+                key = _make_key(usual, key)
         if key is None and make:
             try:
                 key = _make_key(usual)
@@ -310,8 +314,8 @@ def _read_key(path: Path) -> bytes | None:
     return key
 
 
-def _make_key(path: Path) -> bytes:
-    """A new secret at `path`, or the one that another process wrote first."""
+def _make_key(path: Path, key: bytes | None = None) -> bytes:
+    """A new secret at `path`, or `key`, or the one that another process wrote first."""
     # Two that make one at once may have the same number, in two containers.
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     with storing(path, "make"):
@@ -320,15 +324,15 @@ def _make_key(path: Path) -> bytes:
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid != os.getuid() or others_may_write(folder):
             raise PermissionError(errno.EPERM, "others may write in its folder", str(path.parent))
         try:
-            write_fresh(temporary, os.urandom(KEY_BYTES))
+            write_fresh(temporary, key or os.urandom(KEY_BYTES))
             with suppress(FileExistsError):
                 path.hardlink_to(temporary)
         finally:
             temporary.unlink(missing_ok=True)
-    key = _read_key(path)
-    if key is None:
+    made = _read_key(path)
+    if made is None:
         raise DamagedError(f"{path} was removed while it was made")
-    return key
+    return made
 
 
 @cache
