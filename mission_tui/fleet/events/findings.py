@@ -43,6 +43,9 @@ WHY_CHARACTERS = 300
 POLICY_FROZEN = "policy-frozen"
 """The rule whose window is a standstill: all of it is of the policy that is warned of."""
 
+KL_SPIKE = "kl-spike"
+"""The rule that waits for what the return makes of an update: that one is the first of its evidence."""
+
 OUT_OF_MEMORY = "out-of-memory"
 """The rule that says how an attempt ended: its finding is over with the next attempt."""
 
@@ -87,6 +90,9 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         """
         if self.rule in NOT_OF_THE_POLICY:
             return self.last_update + 1
+        spike = self.evidence[0].get("update") if self.rule == KL_SPIKE and self.evidence else None
+        if isinstance(spike, float):
+            return min(self.first_update, int(spike))
         return self.first_update - (self.window - 1 if self.rule == POLICY_FROZEN else 0)
 
     @property

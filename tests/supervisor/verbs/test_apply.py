@@ -304,6 +304,15 @@ def test_a_checkpoint_of_a_policy_that_stood_still_already_is_no_way_back(tmp_pa
     assert [manifest and manifest.name for manifest in good] == ["000000010", "000000010", "000000020"]
 
 
+def test_a_checkpoint_from_after_a_spike_is_no_way_back_from_its_fall(tmp_path: Path) -> None:
+    """The return fell for updates before the spike was told of: the advice is to go back to before the spike."""
+    run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20), (1, 30)])
+    fall = Finding("kl-spike-1-31", "kl-spike", "critical", 31, 40, "", "", "", evidence=({"update": 20.0},))
+    manifest = last_good(run, fall)
+    assert manifest is not None
+    assert manifest.name == "000000010"
+
+
 def test_a_checkpoint_from_within_other_open_trouble_is_no_way_back(tmp_path: Path) -> None:
     """A later finding goes back to before the earliest that is open and says that the policy was harmed."""
     run = run_with(tmp_path / "run", [None], [(1, 10), (1, 20), (1, 30)])
