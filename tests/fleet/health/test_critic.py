@@ -74,7 +74,8 @@ def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_firs
     assert words.advice_set == ("ppo.vf_coef=0.5",)
     assert usual_first("explained-variance", words, settings, LossParts(settings), risen[-1]) == words
     assert "compare" not in said(flat(), settings).words[0].advice
-    assert words.compare_first and not said(flat(), settings).words[0].compare_first
+    assert words.compare_first
+    assert not said(flat(), settings).words[0].compare_first
     near = replace(settings, vf_coef=0.5, gamma=0.0)
     words = said(risen, near).words[0]
     assert words.advice_set == ("ppo.gamma=0.95",)

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from mission_tui.fleet.events.findings import Severity
+from mission_tui.fleet.events.metrics import Resumed
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.policy_frozen import PolicyFrozen
@@ -205,6 +206,24 @@ def test_a_policy_that_lost_its_choice_and_its_return_is_warned_of_in_the_shorte
     assert judged(PolicyFrozen, early + lost, SHORT).changes == [(15, "warning")]
     kept = [row(n, decided | {"ret": 26.0}) for n in range(6, 21)]
     assert judged(PolicyFrozen, early + kept, SHORT).changes == [(15, "info")]
+
+
+def test_what_a_mean_wanders_by_is_no_loss_of_a_policy_that_was_resumed_decided() -> None:
+    """It goes on with the return that it had; of one that has lost much since it is said, and from how far."""
+    noise = random.Random(7)
+    decided = DEAD | {"policy/entropy_ratio": 3e-7}
+    returns = [10.0 + noise.gauss(0.0, 0.3) for _ in range(60)]
+    resumed = Settings(total_timesteps=300 * 1024, rollout=1024, resumed=Resumed())
+
+    def said(returns: list[float], settings: Settings) -> Round:
+        return judged(PolicyFrozen, [row(n, decided | {"ret": ret}) for n, ret in enumerate(returns, 51)], settings)
+
+    seen = said(returns, resumed)
+    assert {severity for _, severity in seen.changes} == {"info"}
+    assert all("of its best" not in words.sentence for words in seen.words)
+    fallen = said(returns + [3.0] * 30, resumed)
+    assert fallen.changes[-1][1] == "warning"
+    assert "of its best" in fallen.words[-1].sentence
 
 
 def test_a_policy_that_froze_at_next_to_nothing_is_warned_of_at_its_best() -> None:

@@ -20,7 +20,7 @@ import statistics
 from itertools import pairwise
 
 from mission_tui.fleet.events.findings import GRAVITY, POLICY_FROZEN, Severity
-from mission_tui.fleet.health.doing_well import Success
+from mission_tui.fleet.health.doing_well import REAL_GAIN, Success
 from mission_tui.fleet.health.phrases import (
     is_large,
     learning_rate_of,
@@ -231,9 +231,10 @@ class PolicyFrozen(Rule):
             if self._decided and (self._lost or self._learned_nothing):
                 return "warning"
             if self._decided or (self._rate.decays and not self._stopped):
-                return "warning" if self._behind.on and not self._rests else "info"
+                return "warning" if self._behind.on and not (self._rests or self._goes_on) else "info"
             return "warning" if self._stopped and not self._unfinished and self._course.near_best else "critical"
-        return "warning" if self._still.on and self._behind.on and not self._rests else "info"
+        behind = self._still.on and self._behind.on and not (self._rests or (self._decided and self._goes_on))
+        return "warning" if behind else "info"
 
     @property
     def _is_cut_off(self) -> bool:
@@ -269,7 +270,18 @@ class PolicyFrozen(Rule):
     def _lost(self) -> bool:
         """Whether most of its best return is gone: of a policy that does not move, that is seen without a trend."""
         share = self.context.returns.share_of_best
-        return self.context.returns.filled and share is not None and share < LOST_SHARE and not self._course.near_best
+        lost = self.context.returns.filled and share is not None and share < LOST_SHARE and not self._course.near_best
+        return lost and not self._goes_on
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether it was resumed with the return that it has: between the low and the best of a policy that began as
+        decided as it is lies what a mean wanders by.
+        """
+        returns = self.context.returns
+        if self.context.settings.resumed is None or returns.smooth is None or returns.best is None:
+            return False
+        return not returns.best - returns.smooth > REAL_GAIN * returns.smooth_error
 
     @property
     def _learned_nothing(self) -> bool:
@@ -314,7 +326,7 @@ class PolicyFrozen(Rule):
 
     def _sentence(self) -> str:
         limits, returns = self._limits, self.context.returns
-        share = returns.share_of_best
+        share = returns.share_of_best if not self._goes_on else None
         at = f"; the return stands at {share:.0%} of its best" if share is not None else ""
         if self._decided and self._learned_nothing:
             at += f", and {self._course.shortfall}" if at else f"; {self._course.shortfall}"
