@@ -86,6 +86,24 @@ def test_wide_actions_are_trouble_once_the_return_falls() -> None:
     assert widened(rising + [60.0 - 2.0 * n for n in range(25)])[:2] == [(45, "info"), (67, "warning")]
 
 
+@pytest.mark.parametrize("told", ["settings", "losses", "losses, later"])
+def test_a_rise_under_a_bonus_from_the_start_excuses_no_wide_actions(told: str) -> None:
+    """No return has shown what could have been earned without such a bonus; of one that came later some have."""
+    paid = {"policy_gradient_loss": -0.01, "value_loss": 0.01, "entropy_loss": -2.0, "loss": -2.01}
+    unpaid = paid | {"loss": -0.01}
+
+    def widened(ent_coef: float | None) -> Round:
+        lines = [
+            row(n, (unpaid if told != "losses" and n < 40 else paid) | {"std": 3.0 if n > 60 else 1.0, "ret": 1.0 * n})
+            for n in range(1, 80)
+        ]
+        return judged(PolicyStd, lines, Settings(ent_coef=ent_coef))
+
+    seen = widened(0.5 if told == "settings" else None)
+    assert seen.changes == [(65, "info" if told == "losses, later" else "warning")]
+    assert widened(0.0).changes == [(65, "info")]
+
+
 def test_a_policy_may_narrow_while_it_learns() -> None:
     """While the return rises by updates that move the policy; not where they only make its actions smaller."""
 

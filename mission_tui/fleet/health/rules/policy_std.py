@@ -29,6 +29,8 @@ START_TOLERANCE = 0.03
 LARGEST_LOG = 300.0
 HIGH_PRESSURE = 16.0
 LEAST_COEF = 0.001
+FIRST_UPDATES = 32
+"""Of a log without settings, in which its losses have to tell of a bonus that was there from the beginning."""
 
 Side = Literal["narrow", "wide"]
 _GRAVITY: dict[Severity | None, int] = {None: 0, "info": 1, "warning": 2, "critical": 3}
@@ -51,6 +53,7 @@ class PolicyStd(Rule):
         self._first_std = self._first_entropy = 0.0
         self._tag = LEAST
         self._side: Side = "narrow"
+        self._bonus_first = False
 
     def judge(self, row: Row) -> Severity | None:
         """Warning below 0.1 or above 2 x the start, critical below 0.02 or above 5 x, for 5 updates.
@@ -59,13 +62,15 @@ class PolicyStd(Rule):
         updates still move it and it earns ever more, or as much as it ever did, it is the way there, and information:
         a task that gets harder asks for ever more precision and pays no more. A wide one is information while the
         return rises or stays near its best, and critical only where it does not hold: actions that are cut off at their
-        bounds may do as well.
+        bounds may do as well. Under an entropy bonus that nobody sets, from the first updates on, it is a warning all
+        the same: no return is known that was earned without it.
         """
         ratios = None if self.context.settings.use_sde else self._ratios(row)
         if ratios is None and not self._rows:
             return None
         self._success.update(row)
         self._unharmed.update(row)
+        self._follow_bonus(row)
         if ratios is not None:
             self._rows.append((row, *ratios))
             self._count_row(*ratios)
@@ -103,11 +108,19 @@ class PolicyStd(Rule):
         self._wide.update(over=most > limits.warning_high, calm=most < limits.warning_high / back)
         self._very_wide.update(over=most > limits.critical_high, calm=most < limits.critical_high / back)
 
+    def _follow_bonus(self, row: Row) -> None:
+        """A bonus that settings have was there from the beginning; what losses tell first says so as soon as it can."""
+        losses = self.context.losses
+        first = losses.sets_bonus or (row.update <= FIRST_UPDATES and losses.bonus is not None)
+        self._bonus_first = self._bonus_first or first
+
     def _of_wide(self) -> Severity | None:
         if not (self._wide.on or self._very_wide.on):
             return None
-        if self._success.solved or self._unharmed.near_best or self._success.rises_now:
+        if self._success.solved or (self._bonus_first and self._success.at_ceiling):
             return "info"
+        if self._unharmed.near_best or self._success.rises_now:
+            return "warning" if self._bonus_first else "info"
         return "critical" if self._very_wide.on and not self._success.holds else "warning"
 
     def _of_narrow(self) -> Severity | None:
