@@ -29,7 +29,6 @@ from msgspec import Struct, structs
 
 from mission_tui.control_groups import usable_cores
 from mission_tui.errors import EX_CONFIG, DamagedError, MissionError, UsageError
-from mission_tui.fleet.device_speeds import DeviceSpeeds
 from mission_tui.fleet.events.marginal_gain import MarginalGain
 from mission_tui.fleet.events.metrics import MetricRecord
 from mission_tui.fleet.events.outcome import OVER
@@ -50,6 +49,7 @@ from mission_tui.fleet.timed_runs import (
 from mission_tui.fleet.tuning.record import (
     MEASURED_UPDATES,
     WARM_UPDATES,
+    DeviceSpeeds,
     ProbeDone,
     Resolved,
     TuneBegun,
