@@ -23,17 +23,20 @@ TWICE = ("--duration", "1s", "--repeat", "2", "--set", QUICK)
 
 # A machine without other work, but for several cores' worth while the second round of the second side trains.
 STOLEN = """
-import time, pathlib, psutil
-real, root, stolen, seen = psutil.cpu_times, pathlib.Path({root!r}), 0.0, time.monotonic()
-def cpu_times(percpu=False):
+import time, pathlib
+real, root, stolen, seen = pathlib.Path.read_text, pathlib.Path({root!r}), 0.0, time.monotonic()
+def read_text(path, *words, **named):
     global stolen, seen
+    text = real(path, *words, **named)
+    if str(path) != "/proc/stat":
+        return text
     now = time.monotonic()
     if any(root.glob("*-b2-*")) and not any(root.glob("*-a2-*")):
-        stolen += 10.0 * (now - seen)
-    seen, idle = now, dict.fromkeys(("user", "nice", "system", "irq", "softirq"), 0.0)
-    times = real(percpu)
-    return [each._replace(**idle, steal=stolen) for each in times] if percpu else times._replace(**idle, steal=stolen)
-psutil.cpu_times = cpu_times
+        stolen += 1000.0 * (now - seen)
+    seen = now
+    names = [line.split()[0] for line in text.splitlines() if line.startswith("cpu")]
+    return "".join(f"{{name}} 0 0 0 {{now * 100:.0f}} 0 0 0 {{stolen:.0f}} 0 0\\n" for name in names)
+pathlib.Path.read_text = read_text
 """
 
 
