@@ -17,13 +17,13 @@ from mission_tui.fleet.specs.preset import SavedPreset, Saving
 from mission_tui.fleet.specs.spec import LaunchItem, PpoSpec, RunSpec
 from mission_tui.ipc.replies import Quoted, Refused
 from mission_tui.ipc.requests import Check, Launch, Quote
-from mission_tui.tui.screens.launch_form import LaunchForm, SmokeScreen
+from mission_tui.tui.screens.launch_form import LaunchForm, Presets, SmokeScreen
 from mission_tui.tui.screens.questions import ConfirmScreen, LineInputScreen
 from mission_tui.tui.session import chosen
 from mission_tui.tui.state.launch_draft import Draft, assignments, followed, meaning, price, words
 from mission_tui.tui.state.preferences import preferences_in
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.widgets.form_fields import Changes, Presets
+from mission_tui.tui.widgets.form_fields import Changes
 from tests.tui.fake_client import a_spec
 from tests.tui.fleets import NOW
 from tests.tui.stage import PRESETS, Stage, staged

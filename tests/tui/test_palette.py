@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mission_tui.ipc.requests import Set
-from mission_tui.tui.screens.questions import LineInputScreen, Picker
+from mission_tui.tui.screens.questions import Choices, LineInputScreen, Picker
 from mission_tui.tui.screens.verdict import VerdictScreen
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.widgets.choices import Choices
 from tests.tui.fleets import a_fleet, a_run
 from tests.tui.stage import Stage, staged
 

@@ -7,11 +7,11 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Offset
 from textual.widget import Widget
 
-from mission_tui.tui.widgets.choices import Choices
+from mission_tui.tui.screens.launch_form import Presets
+from mission_tui.tui.screens.questions import Choices
 from mission_tui.tui.widgets.curves import MetricList
 from mission_tui.tui.widgets.detail import Detail
 from mission_tui.tui.widgets.findings import FindingList
-from mission_tui.tui.widgets.form_fields import Presets
 from mission_tui.tui.widgets.run_table import RunTable
 from tests.tui.stage import staged
 

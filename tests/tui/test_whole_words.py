@@ -10,12 +10,11 @@ from rich.cells import cell_len
 
 from mission_tui.fleet.views.seed_group import SeedGroup
 from mission_tui.tui.drawing.strips import clause, fit_middle, fit_name, whole_hints
-from mission_tui.tui.screens.questions import Picker
+from mission_tui.tui.screens.questions import Choices, Picker
 from mission_tui.tui.sections.tabs import learn
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.presets import PresetChoice
 from mission_tui.tui.widgets.charts import ComparisonChart
-from mission_tui.tui.widgets.choices import Choices
 from mission_tui.tui.widgets.detail import tab_line
 from mission_tui.tui.widgets.run_table import GROUP_CELLS
 from tests.tui.fleets import KL_FINDING, LIVE, NOW, a_fleet, ended

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -29,19 +29,19 @@ from mission_tui.present import numbers
 from mission_tui.tui.actions import Move
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import line, whole_hints, wrap
-from mission_tui.tui.screens.questions import ConfirmScreen, Picker, ask_line
+from mission_tui.tui.screens.questions import Choice, Choices, ConfirmScreen, Picker, ask_line
 from mission_tui.tui.screens.sheets import Sheet, still_open
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import Draft, DraftedLaunch, draft_of, kept_words
 from mission_tui.tui.state.launch_preview import BEST, LaunchPreview, MachinePrices, machines_of
 from mission_tui.tui.state.presets import PresetChoice
-from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.form_fields import (
     Changes,
     CompletionLine,
+    DrawnField,
     Field,
-    Presets,
     Selector,
+    TakesTab,
     about,
     devices,
     offers,
@@ -225,6 +225,85 @@ _HINT_KEPT = "Ctrl-S start  Ctrl-T try  Ctrl-O save  Ctrl-N empty  Esc back"
 _ONE_ROW, _WIDE = 78, 110
 _AGAIN_S = 5.0
 _NAME = r"[A-Za-z0-9._-]*"
+
+
+class Presets(DrawnField, Choices, can_focus=True):
+    """The list of presets, moved through with the arrows, or by typing a part of a name, while it has the focus.
+
+    `sought` is what was typed: letters that no preset has are not taken.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "turn(-1)", "up"),
+        Binding("down", "turn(1)", "down"),
+    ]
+
+    class Chosen(Choices.Taken):
+        """The cursor is on another preset."""
+
+    def __init__(self, form: TakesTab, choices: list[Choice]) -> None:
+        super().__init__(choices, id="form-presets")
+        self._form = form
+        self.sought = ""
+
+    def on_key(self, event: events.Key) -> None:
+        """Letters search. Enter leads on to the changes: it ends a search and is pressed without a look, so that it
+        starts nothing.
+        """
+        super().on_key(event)
+        if self.screen.focused is not self:
+            return  # the key went on to the field that is, or to none
+        if event.key == "enter":
+            event.stop().prevent_default()
+            self._form.action_next()
+        elif event.key == "backspace":
+            self._seek(self.sought[:-1])
+        elif event.is_printable and event.character is not None:
+            event.stop()
+            self._seek(self.sought + event.character.lower())
+
+    def on_blur(self) -> None:
+        """What was typed is forgotten where keys go elsewhere."""
+        self.sought = ""
+        super().on_blur()
+
+    def _seek(self, words: str) -> None:
+        """Go to the preset that is called `words`, else to one that begins with them, else to one that has them."""
+        named = [choice for choice in self.choices if choice.value.lower() == words]
+        named += [choice for choice in self.choices if choice.value.lower().startswith(words)]
+        named += [choice for choice in self.choices if words in f"{choice.label} {choice.detail}".lower()]
+        if named:
+            self.sought = words
+            self.go_to(named[0].value)
+
+    @property
+    def is_highlighted(self) -> bool:
+        """The highlight shows where keys go."""
+        return self.has_focus
+
+    def go_to(self, value: str) -> None:
+        """Put the cursor on the choice of this value, if there is one."""
+        at = next((at for at, choice in enumerate(self.choices) if choice.value == value), None)
+        if at is not None:
+            self.step(at - self.at)
+            self.post_message(self.Chosen(value))
+
+    def on_choices_taken(self, message: Choices.Taken) -> None:
+        """A click chooses; it does not start."""
+        if type(message) is Choices.Taken:
+            message.stop()
+            self.go_to(message.value)
+
+    def action_turn(self, by: int) -> None:
+        """Move the cursor."""
+        self.sought = ""
+        self.step(by)
+        if self.current is not None:
+            self.post_message(self.Chosen(self.current.value))
+
+    def wheel(self, by: int) -> None:
+        """The wheel moves the cursor."""
+        self.action_turn(by)
 
 
 class LaunchForm(Sheet[DraftedLaunch]):

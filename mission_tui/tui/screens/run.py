@@ -28,7 +28,7 @@ from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import Move, Place
 from mission_tui.tui.drawing.strips import literal
 from mission_tui.tui.plot.content import ghost_of, turn_ghost
-from mission_tui.tui.screens.questions import Picker
+from mission_tui.tui.screens.questions import Choice, Picker
 from mission_tui.tui.screens.sheets import still_open
 from mission_tui.tui.screens.snapshot_screen import LEAST_HEIGHT, LEAST_WIDTH, SnapshotScreen, bindings
 from mission_tui.tui.screens.watch import PlayAct, Player, RunPlayer
@@ -39,7 +39,6 @@ from mission_tui.tui.state.filter_pattern import FilterPattern
 from mission_tui.tui.state.fleet_view_state import RUN_TABS
 from mission_tui.tui.state.run_data import RunDataLoader
 from mission_tui.tui.widgets.bars import FilterBar, Footer, Header, ReplayLine
-from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.curves import ChartAct, Curves, MetricList
 from mission_tui.tui.widgets.detail import RunHead, tab_line
 from mission_tui.tui.widgets.findings import Findings

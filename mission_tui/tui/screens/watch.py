@@ -27,14 +27,13 @@ from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.glyphs import area
 from mission_tui.tui.drawing.strips import Part, coloured, coloured_cells, fit, join, line, literal, part_cells, wrap
-from mission_tui.tui.screens.questions import Picker, ask_line, type_command
+from mission_tui.tui.screens.questions import Choice, Picker, ask_line, type_command
 from mission_tui.tui.screens.sheets import EvaluationScreen, reel_in, reel_words
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.history import middles
 from mission_tui.tui.state.player_feed import PlayerFeed
 from mission_tui.tui.state.run_data import RunData
 from mission_tui.tui.terminal.pixels import Placed
-from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.lines import Lines
 
 _BESIDE = 66

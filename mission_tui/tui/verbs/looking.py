@@ -27,13 +27,12 @@ from mission_tui.paths import SERVED
 from mission_tui.present.numbers import metric_title
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import home_relative
-from mission_tui.tui.screens.questions import Picker, ask_line
+from mission_tui.tui.screens.questions import Choice, Picker, ask_line
 from mission_tui.tui.screens.sheets import AwayScreen, EvaluationScreen, HelpScreen
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.preferences import Over
 from mission_tui.tui.verbs.acts import Verb
 from mission_tui.tui.widgets.charts import ComparisonChart, drawn_curves
-from mission_tui.tui.widgets.choices import Choice
 from mission_tui.tui.widgets.curves import Curves
 from mission_tui.tui.widgets.lines import SplitContainer
 from mission_tui.tui.widgets.timeline import Timeline

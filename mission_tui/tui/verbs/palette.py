@@ -14,12 +14,11 @@ from mission_tui.fleet.specs.spec import PpoSpec
 from mission_tui.fleet.views.snapshot import RunView
 from mission_tui.present.run_state import state_word
 from mission_tui.tui.actions import key_label, offered
-from mission_tui.tui.screens.questions import Picker, type_command
+from mission_tui.tui.screens.questions import Choice, Picker, type_command
 from mission_tui.tui.state.app_context import AppContext
 from mission_tui.tui.state.launch_draft import plan
 from mission_tui.tui.verbs.acts import Verb, names
 from mission_tui.tui.verbs.launch import ask_first, launch, resume_with, set_
-from mission_tui.tui.widgets.choices import Choice
 
 _COLOURS = "MISSION_TUI_THEME=light before mission-tui is for a light terminal, NO_COLOR=1 for one without colours"
 _OF_THE_NET = frozenset({"policy", "policy_kwargs", "net_arch", "algo", "use_sde"})

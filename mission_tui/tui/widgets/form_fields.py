@@ -1,5 +1,5 @@
-"""The fields of the launch form: a list of presets, lines of changes, a choice by hand, and lines that complete; what
-each offers to complete, and the line that says what Tab would take.
+"""The fields of the launch form: lines of changes, a choice by hand, and lines that complete; what each offers to
+complete, and the line that says what Tab would take.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from mission_tui.fleet.views.snapshot import FleetSnapshot, GpuMeters
 from mission_tui.present import numbers
 from mission_tui.tui.drawing import colours
 from mission_tui.tui.drawing.strips import Part, fit, line, part_cells
-from mission_tui.tui.widgets.choices import Choice, Choices
 from mission_tui.tui.widgets.lines import Lines
 
 
@@ -56,7 +55,7 @@ class _FormField:
             self._form.action_next()
 
 
-class _DrawnField(_FormField):
+class DrawnField(_FormField):
     """A field of our own, drawn with a highlight while keys go to it."""
 
     def on_focus(self) -> None:
@@ -127,86 +126,7 @@ class Changes(_FormField, TextArea):
         self.move_cursor((row, offer.start + len(offer.text)))
 
 
-class Presets(_DrawnField, Choices, can_focus=True):
-    """The list of presets, moved through with the arrows, or by typing a part of a name, while it has the focus.
-
-    `sought` is what was typed: letters that no preset has are not taken.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "turn(-1)", "up"),
-        Binding("down", "turn(1)", "down"),
-    ]
-
-    class Chosen(Choices.Taken):
-        """The cursor is on another preset."""
-
-    def __init__(self, form: TakesTab, choices: list[Choice]) -> None:
-        super().__init__(choices, id="form-presets")
-        self._form = form
-        self.sought = ""
-
-    def on_key(self, event: events.Key) -> None:
-        """Letters search. Enter leads on to the changes: it ends a search and is pressed without a look, so that it
-        starts nothing.
-        """
-        super().on_key(event)
-        if self.screen.focused is not self:
-            return  # the key went on to the field that is, or to none
-        if event.key == "enter":
-            event.stop().prevent_default()
-            self._form.action_next()
-        elif event.key == "backspace":
-            self._seek(self.sought[:-1])
-        elif event.is_printable and event.character is not None:
-            event.stop()
-            self._seek(self.sought + event.character.lower())
-
-    def on_blur(self) -> None:
-        """What was typed is forgotten where keys go elsewhere."""
-        self.sought = ""
-        super().on_blur()
-
-    def _seek(self, words: str) -> None:
-        """Go to the preset that is called `words`, else to one that begins with them, else to one that has them."""
-        named = [choice for choice in self.choices if choice.value.lower() == words]
-        named += [choice for choice in self.choices if choice.value.lower().startswith(words)]
-        named += [choice for choice in self.choices if words in f"{choice.label} {choice.detail}".lower()]
-        if named:
-            self.sought = words
-            self.go_to(named[0].value)
-
-    @property
-    def is_highlighted(self) -> bool:
-        """The highlight shows where keys go."""
-        return self.has_focus
-
-    def go_to(self, value: str) -> None:
-        """Put the cursor on the choice of this value, if there is one."""
-        at = next((at for at, choice in enumerate(self.choices) if choice.value == value), None)
-        if at is not None:
-            self.step(at - self.at)
-            self.post_message(self.Chosen(value))
-
-    def on_choices_taken(self, message: Choices.Taken) -> None:
-        """A click chooses; it does not start."""
-        if type(message) is Choices.Taken:
-            message.stop()
-            self.go_to(message.value)
-
-    def action_turn(self, by: int) -> None:
-        """Move the cursor."""
-        self.sought = ""
-        self.step(by)
-        if self.current is not None:
-            self.post_message(self.Chosen(self.current.value))
-
-    def wheel(self, by: int) -> None:
-        """The wheel moves the cursor."""
-        self.action_turn(by)
-
-
-class Selector(_DrawnField, Lines, can_focus=True):
+class Selector(DrawnField, Lines, can_focus=True):
     """One of a few words, turned through with the arrows; the first stands for no word at all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
