@@ -4,7 +4,7 @@ The file is written first. Rows that the disk refuses are held, in order, until 
 stderr and does not end a training.
 
 TensorBoard events beside it, under SB3's tags, are a convenience where the `tensorboard` extra is installed: when their
-writer fails, that is said once and the training goes on without it.
+writer fails, that is said once and the training goes on without it; after a full disk they go on once there is room.
 
 `benchmark_metrics.json` says what a run that was to train for a time did in it, by these rows. It has the shape of the
 file that `mission-tui bench` writes, with one preset and one repeat, so that `bench --vs` takes either.
@@ -12,6 +12,7 @@ file that `mission-tui bench` writes, with one preset and one repeat, so that `b
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import resource
@@ -300,48 +301,53 @@ def _brief(why: str) -> str:
     return " ".join(why.split())[:_WHY_CHARACTERS]
 
 
+_ROOM_BYTES = 4 << 20
+_LOOK_S = 10.0
+"""A full disk is looked at so often for room."""
+
+
 class EventFile:
-    """One event file of one attempt in the run directory; does nothing without the extra, or without a directory.
+    """The event files of one attempt in the run directory; does nothing without the extra, or without a directory.
 
     A later attempt goes on behind `from_timesteps`: its file begins with the mark of a restart there, so that
     TensorBoard takes back the points beyond it, as readers of `metrics.jsonl` do, and shows attempts as one curve.
+    After a full disk a further file goes on once there is room, with the newest points that had none.
     """
 
     def __init__(
         self, run_dir: Path | None, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
     ) -> None:
         self._failed = failed
-        self._run = "RUN" if run_dir is None else run_dir.name
+        self._dir, self._suffix = run_dir, f".attempt{attempt}"
         self._writer: SummaryWriter | None = None
+        self._held: deque[tuple[dict[str, float], int, float]] | None = None
+        self._look_at = 0.0
         if run_dir is not None and importlib.util.find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
             try:
                 # What TensorBoard keeps are points before the mark's step.
-                mark = None if attempt == 1 else from_timesteps + 1
-                suffix = f".attempt{attempt}"
-                self._writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=suffix)
-                # Made by a thread of TensorBoard's, with the umask of the launching shell.
-                self._writer.flush()
-                for path in run_dir.glob(f"events.out.tfevents.*{suffix}"):
-                    path.chmod(0o600)
+                self._writer = self._opened(run_dir, None if attempt == 1 else from_timesteps + 1)
             except OSError as error:
                 failed(f"there are no TensorBoard events: {error}")
 
     def write(self, metrics: Mapping[str, object], timesteps: int) -> None:
         """One point of every metric at `timesteps`."""
-        if self._writer is None:
+        if self._writer is None and self._held is None:
             return
+        # A callback may log words; the record says that they are dropped.
+        points = {tag: number for tag, value in metrics.items() if (number := rows.plain(value)) is not None}
         try:
-            for tag, value in metrics.items():
-                # A callback may log words; the record says that they are dropped.
-                if (number := rows.plain(value)) is not None:
-                    self._writer.add_scalar(tag, number, timesteps)
+            if self._held is None or self._goes_on(self._held):
+                self._add(points, timesteps, time.time())
+            else:
+                self._held.append((points, timesteps, time.time()))
         except (OSError, RuntimeError) as error:
             # Its thread hands an earlier write error to whoever writes next.
-            again = f"`mission-tui track {self._run} --to tensorboard` writes all of them"
-            self._failed(f"TensorBoard events end here: {error}; {again}")
-            self._writer = None
+            full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            self._writer, self._look_at = None, time.monotonic() + _LOOK_S
+            self._held = deque([(points, timesteps, time.time())], _MOST_HELD) if full else None
+            then = "some are missing, and they go on once there is room" if full else "they end here"
+            all_of_them = f"`mission-tui track {self._dir.name if self._dir else 'RUN'} --to tensorboard`"
+            self._failed(f"TensorBoard events at step {timesteps:,}: {error}; {then}; {all_of_them} writes all of them")
 
     def close(self) -> None:
         """Flush and close."""
@@ -351,6 +357,38 @@ class EventFile:
             except (OSError, RuntimeError) as error:
                 self._failed(f"TensorBoard events may lack their end: {error}")
             self._writer = None
+
+    def _opened(self, run_dir: Path, mark: int | None = None) -> SummaryWriter:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(str(run_dir), purge_step=mark, filename_suffix=self._suffix)
+        # Made by a thread of TensorBoard's, with the umask of the launching shell.
+        writer.flush()
+        for path in run_dir.glob(f"events.out.tfevents.*{self._suffix}"):
+            path.chmod(0o600)
+        return writer
+
+    def _add(self, points: Mapping[str, float], timesteps: int, t: float) -> None:
+        for tag, number in points.items():
+            if self._writer is not None:
+                self._writer.add_scalar(tag, number, timesteps, t)
+
+    def _goes_on(self, held: deque[tuple[dict[str, float], int, float]]) -> bool:
+        """Whether there is room again, and what was held is written."""
+        now = time.monotonic()
+        if self._dir is None or now < self._look_at:
+            return False
+        self._look_at = now + _LOOK_S
+        # Whoever only tries leaves an empty file, and a trace in the log, each time.
+        disk = os.statvfs(self._dir)
+        if disk.f_bavail * disk.f_frsize < _ROOM_BYTES:
+            return False
+        self._writer = self._opened(self._dir)
+        complain(f"there is room again: TensorBoard events go on in a further file, from step {held[0][1]:,}")
+        self._held = None
+        for points, timesteps, t in held:
+            self._add(points, timesteps, t)
+        return True
 
 
 def write_timed_metrics(run: RunDir, attempt: int, spec: Spec, *, finished: bool) -> None:

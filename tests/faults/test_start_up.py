@@ -12,6 +12,7 @@ import pytest
 from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
 from mission_tui.records.jsonl import encode_line, read_all
 from mission_tui.records.runs.layout import RunDir
+from mission_tui.trainer import record
 from mission_tui.trainer.record import EventFile, Record
 from tests.full_disk import fill, small_disk
 from tests.supervisor.conftest import Lab
@@ -94,6 +95,32 @@ def test_w10_an_absurd_row_of_a_foreign_trainer_costs_only_itself(tmp_path: Path
     assert [record.seq for record in rows] == [1, 3, 5, 7, 9]
     assert len(damage) == 1
     assert damage[0].endswith(f"it was skipped ({len(odd) - 1} more after it)")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning", "ignore::DeprecationWarning")
+def test_d11_events_go_on_once_a_full_disk_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard's reader finds what came after the writer had died, and what waited for room."""
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing import event_accumulator
+
+    monkeypatch.setattr(record, "_LOOK_S", 0.0)
+    before, failures = set(threading.enumerate()), list[str]()
+    with small_disk(tmp_path / "disk", 8 << 20) as disk:
+        events = EventFile(disk, 1, failed=failures.append)
+        ballast, step = fill(disk), 0
+        while not failures:
+            step += 1
+            events.write({"train/loss": float(step)}, step)
+        for late in range(step + 1, step + 5):
+            if late == step + 3:
+                ballast.unlink()
+            events.write({"train/loss": float(late)}, late)
+        events.close()
+        assert len(failures) == 1
+        read: Any = event_accumulator.EventAccumulator(str(disk))
+        read.Reload()
+        assert [point.step for point in read.Scalars("train/loss")][-5:] == list(range(step, step + 5))
+    until(lambda: set(threading.enumerate()) <= before, 10.0, "the writer's thread ends")
 
 
 # Its thread lets its own error out; that is what is tested.
