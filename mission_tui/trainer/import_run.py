@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 
 MOST_FINDINGS = 500
+MOST_PAUSES = 500
 ATARI_SKIP = 4
 MOST_BYTES = 256 << 20
 _MOST_STEPS = 2**53
@@ -137,15 +139,18 @@ def _import(parsed: argparse.Namespace, say: Say) -> None:
     if parsed.models and work.folder.zips:
         newest, rows = _models(work, rows)
     played = evaluations_of(work.folder.played, rows, work.notes)
+    pauses = _pauses(rows)
+    rows = tuple(structs.replace(row, attempt=1) for row in rows)
     records = _records_of(rows, played, work.spec.run.total_timesteps, newest, _written_t(work.folder))
     _write(work.into.metrics, records)
-    findings = replay({1: work.spec}, records, _story(records))[-MOST_FINDINGS:]
+    findings = replay({1: work.spec}, records, _story(records, pauses))[-MOST_FINDINGS:]
     result = {
         "updates": rows[-1].update,
         "timesteps": rows[-1].timesteps,
         "finished": rows[-1].timesteps >= (work.spec.run.total_timesteps or sys.maxsize),
         "began_t": records[0].t,
         "ended_t": records[-1].t,
+        "pauses": pauses[-MOST_PAUSES:],
         "findings": msgspec.to_builtins(findings),
         "notes": work.notes,
     }
@@ -324,10 +329,24 @@ def _in_time(records: Sequence[metrics.MetricRecord], written_t: float) -> Itera
         yield structs.replace(record, seq=seq, t=before)
 
 
-def _story(records: Sequence[metrics.MetricRecord]) -> tuple[journal.FleetEvent, ...]:
+def _pauses(rows: Sequence[metrics.UpdateDone]) -> list[tuple[float, float]]:
+    """From when to when (unix time) nothing trained, because somebody went on with it later."""
+    return [
+        (before.t, after.t)
+        for before, after in pairwise(rows)
+        if after.attempt != before.attempt and after.t > before.t > 0.0 and math.isfinite(after.t)
+    ]
+
+
+def _story(
+    records: Sequence[metrics.MetricRecord], pauses: Sequence[tuple[float, float]]
+) -> tuple[journal.FleetEvent, ...]:
     """The journal that the run will have, as far as judging asks for it."""
-    began, ended = records[0].t, records[-1].t
-    return journal.AttemptStarting(1, began, 1), journal.AttemptEnded(2, ended, 1, Stopped(None, IMPORTED))
+    story: list[journal.FleetEvent] = [journal.AttemptStarting(1, records[0].t, 1)]
+    for began, ended in pauses:
+        story.append(journal.RunPaused(len(story) + 1, began, 1))
+        story.append(journal.RunResumed(len(story) + 1, ended, 1))
+    return (*story, journal.AttemptEnded(len(story) + 1, records[-1].t, 1, Stopped(None, IMPORTED)))
 
 
 if __name__ == "__main__":

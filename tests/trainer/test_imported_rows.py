@@ -76,14 +76,16 @@ def test_the_wrapper_says_how_many_frames_a_step_has(wrapper: str | Part, frames
 
 def test_neither_lost_rows_nor_a_later_copy_are_a_silence(tmp_path: Path) -> None:
     """Steps show that the training went on where a third of the rows is gone; a file that was copied a year later
-    does not show that it went on until then. The same time with one row's steps is a silence.
+    does not show that it went on until then; and who goes on from an earlier model the next day did not train that
+    night. The same time with one row's steps is a silence.
     """
     spec = from_tables({"preset": "x", "env": {"id": "CartPole-v1"}, "run": {"total_timesteps": 300_000}}, "x")
     head = "time/total_timesteps,rollout/ep_rew_mean,train/approx_kl,wall_time\n"
     rows = [f"{k * 2048},{k},0.01,{1e9 + k * 9}\n" for k in range(1, 99)]
     stood = [f"{k * 2048},{k},0.01,{1e9 + k * 9 + 270 * (k > 30)}\n" for k in range(1, 69)]
+    again = rows[:60] + [f"{k * 2048},{k},0.01,{1e9 + k * 9 + 40_000}\n" for k in range(51, 99)]
     found = {}
-    for name, table in (("gap", rows[:30] + rows[60:]), ("stood", stood)):
+    for name, table in (("gap", rows[:30] + rows[60:]), ("stood", stood), ("again", again)):
         folder, work = tmp_path / name, tmp_path / f"{name}-work"
         folder.mkdir()
         work.mkdir()
@@ -94,4 +96,4 @@ def test_neither_lost_rows_nor_a_later_copy_are_a_silence(tmp_path: Path) -> Non
         end = read_all(work / "metrics.jsonl", MetricRecord)[0][-1]
         assert isinstance(end, TrainingEnded)
         assert end.t == float(table[-1].split(",")[-1])
-    assert found == {"gap": [], "stood": ["hang"]}
+    assert found == {"gap": [], "stood": ["hang"], "again": []}

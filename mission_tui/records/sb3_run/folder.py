@@ -253,7 +253,8 @@ def _first(inside: Sequence[Path], deeper: Sequence[Path], name: str) -> Path | 
 
 
 def updates_in_table(folder: Sb3Folder) -> tuple[tuple[UpdateDone, ...], tuple[str, ...]]:
-    """The updates of the log with a row each, all of one attempt, and what of it could not be used.
+    """The updates of the log with a row each, another attempt wherever it was begun or gone on with anew, and what of
+    it could not be used.
 
     Nothing where there is no such log, or none that can be read beside monitors. Raises `LogError` naming the file, and
     `PresetError` for the log of another algorithm.
@@ -339,7 +340,6 @@ def _counted_on(updates: Sequence[UpdateDone]) -> list[UpdateDone]:
             replace(
                 update,
                 seq=len(rows) + 1,
-                attempt=1,
                 update=update.update - lost,
                 timesteps=update.timesteps + before,
             )

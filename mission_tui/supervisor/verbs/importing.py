@@ -24,7 +24,14 @@ from msgspec import Struct
 
 from mission_tui.errors import MissionError, UsageError
 from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import AttemptEnded, AttemptStarting, FindingChanged, FleetEvent
+from mission_tui.fleet.events.journal import (
+    AttemptEnded,
+    AttemptStarting,
+    FindingChanged,
+    FleetEvent,
+    RunPaused,
+    RunResumed,
+)
 from mission_tui.fleet.events.outcome import Finished, Outcome, Stopped
 from mission_tui.fleet.events.provenance import IMPORTED, Origin
 from mission_tui.fleet.launch_plan import check_names
@@ -155,15 +162,23 @@ class Import(Struct, frozen=True):
         return result
 
     async def make(
-        self, origin: Origin, outcome: Outcome, findings: Sequence[Finding] = (), trained: Lived | None = None
+        self,
+        origin: Origin,
+        outcome: Outcome,
+        findings: Sequence[Finding] = (),
+        trained: Lived | None = None,
+        pauses: Sequence[Lived] = (),
     ) -> None:
         """The run on disk and known, with everything in `work`. Raises `StorageError` with nothing made.
 
-        Its journal says when it `trained`, by its logs, and not when it came here: what is old is no news.
+        Its journal says when it `trained`, by its logs, and in which `pauses` it did not, and not when it came here:
+        what is old is no news.
         """
         core, now = self.core, time.time()
         began, ended = trained or (now, now)
         story: list[Callable[[int, float], FleetEvent]] = [lambda seq, _: AttemptStarting(seq, began, 1)]
+        for held in pauses if trained else ():
+            story += [partial(make, at) for make, at in zip((_held, _went_on), held, strict=True)]
         story += [partial(_found, finding, began, ended) for finding in findings]
         story.append(lambda seq, _: AttemptEnded(seq, ended, 1, outcome))
         await asyncio.to_thread(
@@ -209,6 +224,14 @@ async def importing_run(core: Core, request: Importing, stem: str) -> AsyncGener
             yield Import(core, spec, caller, run, name, request.item.group, work)
         finally:
             await asyncio.to_thread(shutil.rmtree, work.path, ignore_errors=True)
+
+
+def _held(at: float, seq: int, _: float) -> FleetEvent:
+    return RunPaused(seq, at, 1)
+
+
+def _went_on(at: float, seq: int, _: float) -> FleetEvent:
+    return RunResumed(seq, at, 1)
 
 
 def _found(finding: Finding, began: float, ended: float, seq: int, _: float) -> FleetEvent:
@@ -292,7 +315,8 @@ async def _run_imported(importing: Import, folder: Path, *, models: bool) -> tup
     findings = msgspec.convert(result.get("findings", []), list[Finding])
     outcome: Outcome = Finished(name, IMPORTED) if result.get("finished") else Stopped(name, IMPORTED)
     origin = Origin("imported", "", clean(folder.name, NAME_CHARS), name or "", path=str(folder))
-    await importing.make(origin, outcome, findings, _lived(result))
+    pauses = msgspec.convert(result.get("pauses", []), list[Lived])
+    await importing.make(origin, outcome, findings, _lived(result), pauses)
     said = (clean(str(note), 300) for note in result.get("notes", ()))
     return (_summary(importing, result.get("updates"), len(findings), name), *said)
 
