@@ -218,15 +218,17 @@ class StepCap:
     @property
     def over(self) -> bool:
         """Whether after 30 % of the budget nearly every episode ends at the limit and hardly one succeeds."""
-        share, success, limits = self.share, self.success, self._limits
-        if not self._late or share is None or success is None:
+        success, limits = self.success, self._limits
+        if not self._late or success is None or not success < limits.success_share:
             return False
-        return share >= limits.cap_share and success < limits.success_share
+        share = self.share
+        return share is not None and share >= limits.cap_share
 
     @property
     def calm(self) -> bool:
         """Whether clearly more episodes succeed, or clearly fewer end at the limit, than `over` asks for."""
-        share, success, limits = self.share, self.success, self._limits
-        if share is None or success is None:
+        success, limits = self.success, self._limits
+        if success is None or success >= 2.0 * limits.success_share:
             return True
-        return success >= 2.0 * limits.success_share or share < limits.cap_share - CAP_LEAVE
+        share = self.share
+        return share is None or share < limits.cap_share - CAP_LEAVE

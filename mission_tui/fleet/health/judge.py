@@ -361,9 +361,10 @@ class HealthJudge:
 
     def _is_dead(self, row: Row) -> bool:
         """Whether the policy stands still, far from its best."""
-        kl, share = row.metrics.get("train/approx_kl", math.nan), self._returns.share_of_best
-        still = kl < _FROZEN_KL and row.metrics.get("train/clip_fraction") == 0.0
-        return still and share is not None and share < _NEAR_BEST
+        if not row.metrics.get("train/approx_kl", math.nan) < _FROZEN_KL:
+            return False
+        share = self._returns.share_of_best
+        return row.metrics.get("train/clip_fraction") == 0.0 and share is not None and share < _NEAR_BEST
 
     def _ended_since(self, row: Row) -> float:
         """About how many episodes ended since the row before, for logs that do not count them."""

@@ -57,9 +57,11 @@ class Quantiles:
         self._stride = 1
         self.seen = 0
 
-    def add(self, value: float) -> None:
-        """Take in a finite value."""
-        if self.seen % self._stride == 0:
+    def add(self, value: float) -> bool:
+        """Take in a finite value; whether it is one of the sample, which no other changes."""
+        sampled = self.seen % self._stride == 0
+        self.seen += 1
+        if sampled:
             place = bisect_right(self._sorted, value)
             self._came.insert(place, len(self._came))
             self._sorted.insert(place, value)
@@ -68,7 +70,7 @@ class Quantiles:
                 self._sorted = array("d", [self._sorted[place] for place in kept])
                 self._came = array("H", [self._came[place] // 2 for place in kept])
                 self._stride *= 2
-        self.seen += 1
+        return sampled
 
     def at(self, share: float) -> float | None:
         """The value that `share` of the values lie below; None before the first."""
@@ -313,8 +315,8 @@ class Returns:
         if self._recent:
             self._moves.append(abs(mean - self._recent[-1]))
         self._recent.append(mean)
-        self._spread.add(mean)
-        self.low, self.high = self._spread.at(0.05) or 0.0, self._spread.at(0.95) or 0.0
+        if self._spread.add(mean):
+            self.low, self.high = self._spread.at(0.05) or 0.0, self._spread.at(0.95) or 0.0
         self._trend = self._span = None
         self.latest = mean
         if self.smooth is None or self.best is None or not self._was_filled:
@@ -322,7 +324,8 @@ class Returns:
             self.smooth = self.best = mean
         else:
             self.smooth += SMOOTHING * (mean - self.smooth)
-            self.best = max(self.best, self.smooth)
+            if self.smooth > self.best:
+                self.best = self.smooth
         self._was_filled = self.filled
 
     def _seem_to_end(self, mean: float | None) -> bool:

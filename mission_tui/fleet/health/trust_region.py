@@ -207,7 +207,10 @@ def _u(row: Row, radius: float) -> float | None:
 
 
 def _radius(clip: float) -> float:
-    clip = min(clip, LARGEST_CLIP) if clip > SMALLEST_CLIP else SMALLEST_CLIP  # NaN too, which passes no comparison
+    if not clip > SMALLEST_CLIP:
+        clip = SMALLEST_CLIP  # NaN too, which passes no comparison
+    elif clip > LARGEST_CLIP:
+        clip = LARGEST_CLIP
     return clip * clip / 2.0
 
 

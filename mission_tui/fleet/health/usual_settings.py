@@ -215,7 +215,7 @@ class LossParts:
         if not (math.isfinite(total) and math.isfinite(policy)):
             return
         value, entropy = row.metrics.get(VALUE_LOSS, math.nan), -row.metrics.get(ENTROPY_LOSS, math.nan)
-        if value >= LEAST_LOSS:
+        if self._vf_coef is None and value >= LEAST_LOSS:
             share = abs(total - policy) / value
             self._policy_alone.update(over=share < LEAST_WEIGHT, calm=share >= LEAST_WEIGHT)
         if 0.0 < entropy < math.inf:

@@ -230,7 +230,8 @@ class Drawdown(Rule):
             self._smooth = self._peak = self._base = self._lowest = value
             self._peak_update = row.update
         self._smooth += self._limits.ewma * (value - self._smooth)
-        self._lowest = min(self._lowest, self._smooth)
+        if self._smooth < self._lowest:
+            self._lowest = self._smooth
         self._relapse.returned(value, self._smooth, row.update)
         if self._smooth >= self._peak:
             self._peak, self._base, self._peak_update = self._smooth, self._lowest, row.update

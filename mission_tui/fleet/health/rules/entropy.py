@@ -44,7 +44,7 @@ class EntropyCollapse(Rule):
         self._recent = Window[float](SMOOTHING)  # sorted in every update
         self._peaks = Numbers(math.ceil(self._within / self._block))
         self._in_block = self._fallen_for = 0
-        self._start = self._peak = self._fallen_from = 0.0
+        self._start = self._peak = self._highest_peak = self._fallen_from = 0.0
         self._gone = Hysteresis(limits.critical_updates, limits.critical_updates)
         self._success = Success.shared(context, limits.best_share)
         self._stuck = self._of_start = self._discrete = self._continuous = False
@@ -150,12 +150,13 @@ class EntropyCollapse(Rule):
             recovered = level > (1.0 - self._limits.fall_share / LEAVE) * self._fallen_from
             if recovered or self._fallen_for > self._within:
                 self._fallen_from = 0.0
-        elif level < (1.0 - self._limits.fall_share) * (peak := max(self._peaks, default=self._peak)):
+        elif level < (1.0 - self._limits.fall_share) * (peak := self._highest_peak if self._peaks else self._peak):
             self._fallen_from, self._fallen_for = peak, 0
         self._peak = max(self._peak, level) if self._in_block else level
         self._in_block += 1
         if self._in_block == self._block:
             self._peaks.append(self._peak)
+            self._highest_peak = max(self._peaks)
             self._in_block = 0
 
     def _still(self, row: Row) -> bool:

@@ -115,8 +115,7 @@ class _Bonus:
         self._poor.update(over=not fine, calm=fine)
         if losses.sets_bonus and not warm:
             self._stays.update(over=not (fine or success.may_rise), calm=fine or success.may_rise)
-        large = losses.large_bonus or losses.unknown_bonus
-        if not (large and self._random.on and (warm or self._stays.on)):
+        if not (self._random.on and (warm or self._stays.on) and (losses.large_bonus or losses.unknown_bonus)):
             return None
         if self._poor.on:
             return "warning"

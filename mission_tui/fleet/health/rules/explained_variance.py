@@ -113,11 +113,7 @@ class ExplainedVariance(Rule):
             return None
         flat = returns.flat is True
         self._stagnant.update(over=flat, calm=not flat)
-        stuck = self._success.poor or (self._stagnant.on and not self._success.near_best)
-        # A return that comes back from a fall finds no new best for long, and rises all the same.
-        well = self._success.well or returns.improving
-        asked = stuck and not well and self._poor.count >= self._limits.needed
-        opened = self._on or (asked and self._could_explain())
+        opened = self._on or (self._poor.count >= self._limits.needed and self._is_stuck and self._could_explain())
         self._on = self._poor.on and opened and not self._success.at_ceiling
         if self._harmful.on and self._success.poor:
             return "critical"
@@ -147,6 +143,13 @@ class ExplainedVariance(Rule):
         values, and three did worse once they had them.
         """
         return self._useless.on and self._success.gained
+
+    @property
+    def _is_stuck(self) -> bool:
+        success, returns = self._success, self.context.returns
+        stuck = success.poor or (self._stagnant.on and not success.near_best)
+        # A return that comes back from a fall finds no new best for long, and rises all the same.
+        return stuck and not (success.well or returns.improving)
 
     def _is_useless(self) -> bool:
         """Whether values cannot help, because nothing teaches them or because they look no step ahead.
@@ -217,8 +220,8 @@ class ExplainedVariance(Rule):
         if not math.isfinite(variance):
             return False
         self._widest = max(self._widest, variance)
-        looks = self._best < ONCE_GOOD and not self._success.gained
-        return looks and variance < HARDLY_VARIES * self._widest
+        hardly = variance < HARDLY_VARIES * self._widest
+        return hardly and self._best < ONCE_GOOD and not self._success.gained
 
     def _learns(self, row: Row) -> bool:
         """Whether the value loss is well below where it began: a small network is there within an update or two."""

@@ -117,6 +117,8 @@ class KlPersistent(Rule):
         self._still = self._still + 1 if still else 0
         self.retell = self._still == STILL_FOR
         limits = self._limits
+        if not self._hot and u <= limits.warning and u <= limits.critical:
+            return  # as nearly always
         levels: tuple[tuple[Severity, float, Hysteresis], ...]
         levels = ("warning", limits.warning, self._high), ("critical", limits.critical, self._very_high)
         for severity, level, on in levels:

@@ -147,8 +147,8 @@ class RewardOscillation(Rule):
 
     def _is_swing(self, extreme: _Point, point: _Point) -> bool:
         error = math.sqrt(extreme.error * extreme.error + point.error * point.error)
-        limits = self._limits
-        return abs(extreme.mean - point.mean) > max(limits.share * self._range(), limits.errors * error)
+        away, limits = abs(extreme.mean - point.mean), self._limits
+        return away > limits.errors * error and away > limits.share * self._range()
 
     def _turned(self, row: Row, point: _Point) -> None:
         self._turns.append((row.update, point.mean))

@@ -181,7 +181,7 @@ class PolicyFrozen(Rule):
     def _count_row(self, row: Row, u: float) -> None:
         limits, returns = self._limits, self.context.returns
         clipped = row.metrics.get(CLIPPED)
-        dead = row.metrics[KL] < limits.critical_kl * self._planned and clipped == 0.0
+        dead = clipped == 0.0 and row.metrics[KL] < limits.critical_kl * self._planned
         idle = u < limits.u or (u < limits.idle_u and clipped == 0.0)
         self._idles = idle
         self._has_gone_far = self._has_gone_far or u >= limits.u
