@@ -7,6 +7,7 @@ bytes before its first value, a window 80; a number in `Numbers` takes 8 bytes, 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -40,6 +41,43 @@ class Window(list[T]):
         """Add all of `items`; the last `maxlen` stay."""
         super().extend(items)
         del self[: -self.maxlen]
+
+
+class Sorted(Window[float]):
+    """The last `maxlen` numbers, with a sorted copy: for a median that is asked for in every update. None is NaN."""
+
+    __slots__ = ("_sorted",)
+
+    def __init__(self, maxlen: int) -> None:
+        super().__init__(maxlen)
+        self._sorted: list[float] = []
+
+    def append(self, item: float) -> None:
+        """Add a number; of more than `maxlen` the oldest goes."""
+        ordered = self._sorted
+        if len(self) >= self.maxlen:
+            del ordered[bisect_left(ordered, self[0])]
+            del self[0]
+        _add(self, item)
+        insort(ordered, item)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        super().clear()
+        self._sorted.clear()
+
+    def __deepcopy__(self, known: object) -> Self:
+        """Another one; a list's own copy would add to a sorted copy that is whole already."""
+        other = type(self)(self.maxlen)
+        for item in self:
+            other.append(item)
+        return other
+
+    @property
+    def median(self) -> float:
+        """As `statistics.median` has it; there is a number at least."""
+        ordered, half = self._sorted, len(self) // 2
+        return ordered[half] if len(self) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 class Numbers(_Floats):

@@ -81,6 +81,10 @@ SLICE_S = 0.015
 REST = 2.0
 """So many times as long as one older run took, the loop is left to others: there may be twenty thousand."""
 
+GC_THRESHOLD = 10_000
+"""Objects until garbage is looked for. A row that is judged makes hundreds, which are gone before any search: with
+Python's 700 a fiftieth of the work under load was looking at them."""
+
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
 """As <malloc.h> has them."""
 LARGE_BYTES = 1 << 18
@@ -230,6 +234,7 @@ async def _read_all(
                 rested_at = time.monotonic()
     finally:
         gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
         gc.enable()
     handler = TelemetryHandler(core)
     # Before anything can be asked of the runs: no trainer is turned away by a supervisor that clients can use.

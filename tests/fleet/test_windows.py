@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections import deque
 from copy import deepcopy
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 STEPS = st.lists(st.one_of(st.floats(), st.just("clear"), st.just("first")), max_size=40)
 
@@ -33,6 +34,19 @@ def test_a_window_holds_what_a_bounded_deque_holds(steps: list[float | str], mos
         assert (window.maxlen, numbers.maxlen) == (most, most)
 
 
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), st.integers(1, 8))
+def test_a_sorted_window_knows_the_median_of_what_it_holds(values: list[float], most: int) -> None:
+    """The very number that sorting them gives, infinities among them, also once it was cleared."""
+    window = Sorted(most)
+    for number, value in enumerate(values, start=1):
+        window.append(value)
+        assert list(window) == values[:number][-most:]
+        assert repr(window.median + 0.0) == repr(statistics.median(window) + 0.0)
+    window.clear()
+    window.append(values[0])
+    assert window.median == values[0]
+
+
 def test_of_many_at_once_the_last_stay() -> None:
     """An extension is as good as so many appends."""
     window = Window(3, "ab")
@@ -40,7 +54,7 @@ def test_of_many_at_once_the_last_stay() -> None:
     assert window == ["d", "e", "f"]
 
 
-@pytest.mark.parametrize("kind", [Window, Numbers])
+@pytest.mark.parametrize("kind", [Window, Numbers, Sorted])
 def test_a_copy_goes_on_by_itself(kind: type[Window[float] | Numbers]) -> None:
     """A judge that is copied in the middle of a run has windows of the same limit."""
     first = kind(2)
@@ -48,6 +62,7 @@ def test_a_copy_goes_on_by_itself(kind: type[Window[float] | Numbers]) -> None:
         first.append(value)
     second = deepcopy(first)
     second.append(3.0)
+    assert not isinstance(second, Sorted) or second.median == 2.5
     assert (list(first), list(second), type(second), second.maxlen) == ([1.0, 2.0], [2.0, 3.0], kind, 2)
 
 

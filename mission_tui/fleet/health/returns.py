@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from mission_tui.fleet.windows import Window
+from mission_tui.fleet.windows import Sorted, Window
 
 NOISE_SCALE = 1.4826
 """Makes the median of absolute values a standard deviation under normal noise (health guide, section 3)."""
@@ -123,10 +123,14 @@ class NewestEpisodes:
         newest: list[tuple[float, float]] = []
         for _, returns, lengths in reversed(self._updates):
             told = zip(reversed(returns), reversed(lengths), strict=True)
-            newest += [(value, min(max(1.0, length), LONGEST)) for value, length in told if math.isfinite(value)]
+            newest += [(value, length) for value, length in told if math.isfinite(value)]
             if len(newest) >= self.COUNT:
                 break
-        del newest[self.COUNT :]
+        # Written out, as `min` and `max` for each of twenty cost as much as all the rest.
+        newest = [
+            (value, 1.0 if length < 1.0 else LONGEST if length > LONGEST else length)
+            for value, length in newest[: self.COUNT]
+        ]
         steps = sum([length for _, length in newest])
         mean = sum([length * value for value, length in newest]) / max(1.0, steps)
         if len(newest) < self.COUNT or not math.isfinite(mean):
@@ -258,13 +262,14 @@ class Returns:
         self._stats_window = stats_window
         # Lists, though their numbers take more memory there: all of them are gone through in every update.
         self._recent = Window[float](TREND_WINDOW)
-        self._moves = Window[float](TREND_WINDOW - 1)
+        self._moves = Sorted(TREND_WINDOW - 1)
         self._steps = array("d")
         self._sorted_steps = array("d")
         self._step_before: float | None = None
         self._bends = Window[float](NOISE_WINDOW)
         self._spread = Quantiles()
-        self._trend: tuple[float, float] | None = None
+        self._trend: float | None = None
+        self._move: float | None = None
         self._noise: float | None = None
         self._usual_step: float | None = None
         self._span: float | None = None
@@ -317,7 +322,7 @@ class Returns:
         self._recent.append(mean)
         if self._spread.add(mean):
             self.low, self.high = self._spread.at(0.05) or 0.0, self._spread.at(0.95) or 0.0
-        self._trend = self._span = None
+        self._trend = self._move = self._span = None
         self.latest = mean
         if self.smooth is None or self.best is None or not self._was_filled:
             # The mean of the first few episodes is no level to smooth from, nor a best to fall short of.
@@ -389,14 +394,16 @@ class Returns:
     @property
     def improving(self) -> bool | None:
         """Whether the newer half of the last 32 returns beats the older by more than noise; None when too few."""
-        trend = self._gain()
-        return None if trend is None else trend[0] > trend[1]
+        gain = self._gain()
+        return None if gain is None else gain > 0.0 and gain > self._noise_of_moves()
 
     @property
     def flat(self) -> bool | None:
         """Whether the two halves differ by no more than noise or 5 % of the range; None when too few."""
-        trend = self._gain()
-        return None if trend is None else abs(trend[0]) <= max(trend[1], FLAT_SHARE * self.span)
+        gain = self._gain()
+        if gain is None:
+            return None
+        return abs(gain) <= FLAT_SHARE * self.span or abs(gain) <= self._noise_of_moves()
 
     def _step(self, size: float) -> None:
         """Kept sorted, because every rule asks for the noise of every update."""
@@ -430,11 +437,15 @@ class Returns:
             bends = math.hypot(*[most if most < it else it for it in self._bends])
         return max(usual, bends / math.sqrt(len(self._bends) * together))
 
-    def _gain(self) -> tuple[float, float] | None:
-        """Median of the newer half minus that of the older half, and the noise of the same values."""
+    def _gain(self) -> float | None:
+        """Median of the newer half minus that of the older half."""
         if self._trend is None and len(self._recent) >= TREND_FEWEST:
             returns, half = self._recent, len(self._recent) // 2
-            gain = statistics.median(returns[half:]) - statistics.median(returns[:half])
-            noise = NOISE_SCALE * statistics.median(self._moves)
-            self._trend = gain, noise
+            self._trend = statistics.median(returns[half:]) - statistics.median(returns[:half])
         return self._trend
+
+    def _noise_of_moves(self) -> float:
+        """The noise of the same values."""
+        if self._move is None:
+            self._move = NOISE_SCALE * self._moves.median
+        return self._move

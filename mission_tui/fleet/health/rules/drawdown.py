@@ -51,7 +51,7 @@ from mission_tui.fleet.health.returns import SURE_ERRORS, Burst, Returns
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import StepScale, smaller_update_advice
 from mission_tui.fleet.specs.thresholds import DrawdownLimits
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
@@ -357,7 +357,7 @@ class _Relapse:
         self._updates: list[int] = []
         # Lists, as all of each is gone through in every update.
         self._returns = Window[float](2 * LATELY)
-        self._losses, self._explained = Window[float](LATELY), Window[float](LATELY)
+        self._losses, self._explained = Sorted(LATELY), Sorted(LATELY)
         self._lately = Window[_Before](AT_ONCE)
 
     def update(self, row: Row) -> None:
@@ -460,9 +460,9 @@ class Shock:
         del self._over[:]
 
 
-def _median(values: Sequence[float]) -> float:
+def _median(values: Sorted) -> float:
     """NaN, which no comparison passes, of none."""
-    return statistics.median(values) if values else math.nan
+    return values.median if values else math.nan
 
 
 class Steps:

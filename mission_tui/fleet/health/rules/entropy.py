@@ -8,7 +8,6 @@ Healthy runs halve their entropy within a tenth of a short budget and end at 0.0
 from __future__ import annotations
 
 import math
-import statistics
 
 from mission_tui.fleet.events.findings import Severity
 from mission_tui.fleet.events.metrics import spoken
@@ -16,7 +15,7 @@ from mission_tui.fleet.health import phrases
 from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 RATIO, LOSS = "policy/entropy_ratio", "train/entropy_loss"
 TAGS = (RATIO, LOSS, "train/approx_kl", "rollout/ep_rew_mean")
@@ -41,7 +40,7 @@ class EntropyCollapse(Rule):
         self._within = max(SMOOTHING, round(limits.within_share * budget))
         self._block = math.ceil(self._within / BLOCKS)
         self._rows = Window[tuple[Row, float]](EVIDENCE)
-        self._recent = Window[float](SMOOTHING)  # sorted in every update
+        self._recent = Sorted(SMOOTHING)
         self._peaks = Numbers(math.ceil(self._within / self._block))
         self._in_block = self._fallen_for = 0
         self._start = self._peak = self._highest_peak = self._fallen_from = 0.0
@@ -144,7 +143,7 @@ class EntropyCollapse(Rule):
     def _follow(self, ratio: float) -> None:
         """Keep the highest smoothed entropy of the last tenth of the budget, and whether half of it is gone."""
         self._recent.append(ratio)
-        level = statistics.median(self._recent)
+        level = self._recent.median
         if self._fallen_from:
             self._fallen_for += 1
             recovered = level > (1.0 - self._limits.fall_share / LEAVE) * self._fallen_from

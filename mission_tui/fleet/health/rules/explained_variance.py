@@ -38,7 +38,7 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
-from mission_tui.fleet.windows import Window
+from mission_tui.fleet.windows import Sorted, Window
 
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
@@ -78,7 +78,7 @@ class ExplainedVariance(Rule):
         self._rate = RateCourse(context.settings)
         self._risen = False
         self._rows = Window[Row](EVIDENCE)
-        self._values = Window[float](limits.critical_updates)  # sorted in every update
+        self._values = Sorted(limits.critical_updates)
         self._poor = Hysteresis(limits.needed, limits.window)
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)
@@ -208,7 +208,7 @@ class ExplainedVariance(Rule):
             self._varied = row.update > AT_FIRST or self.context.settings.resumed is not None
         self._varied = self._varied or abs(value) > NO_DIFFERENCE
         self._good_until = row.update if value >= ONCE_GOOD else self._good_until
-        typical = statistics.median(self._values)
+        typical = self._values.median
         self._best = max(self._best, typical) if len(self._values) >= FLAT else self._best
         self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:

@@ -18,7 +18,7 @@ from mission_tui.fleet.health.doing_well import Success
 from mission_tui.fleet.health.returns import Quantiles
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import u_of
-from mission_tui.fleet.windows import Numbers, Window
+from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 TAG = "train/grad_norm"
 TAGS = (TAG, "train/grad_norm_max", "train/grad_clipped_share", "train/value_loss", "rollout/ep_rew_mean")
@@ -38,7 +38,7 @@ class GradNorm(Rule):
         super().__init__(context)
         self._limits = limits = context.limits.grad_norm
         self._cap = context.settings.max_grad_norm
-        self._norms = Window[float](limits.updates)  # sorted in every update
+        self._norms = Sorted(limits.updates)
         self._usual = Quantiles()
         self._rows = Window[Row](EVIDENCE)
         self._high = Hysteresis(1, limits.updates)
@@ -70,7 +70,7 @@ class GradNorm(Rule):
             if u is not None:
                 self._us.append(u)
             if len(self._norms) == limits.updates:
-                self._times = statistics.median(self._norms) / self._cap
+                self._times = self._norms.median / self._cap
                 self._high.update(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
         if not self._high.on:
             self._exploded, self._severity = False, None

@@ -214,8 +214,8 @@ class PolicyFrozen(Rule):
             self._since = None
 
     def _verdict(self) -> Severity | None:
-        stands = self._cut.count == self._cut.looks
-        self._cut_off = self._cut.on and (self._cut_off or (stands and self._is_cut_off))
+        cut = self._cut
+        self._cut_off = cut.on and (self._cut_off or (cut.count == cut.looks and self._is_cut_off))
         if self._cut_off and not self._dead.on:
             return "critical"
         dead = self._dead.on and not self._starts_slowly
