@@ -149,6 +149,11 @@ def finite(context: click.Context, option: click.Parameter, number: float | None
     return number
 
 
+def examples(*calls: str) -> str:
+    """The end of a verb's help: calls that can be pasted, without `mission-tui`, a line each."""
+    return "\n".join(("\b", "Examples:", *(f"  mission-tui {call}" for call in calls)))
+
+
 def run_argument(*, required: bool = True) -> Callable[[F], F]:
     """One RUN: an id, a unique prefix, a name, or `@last`."""
     return click.argument("run", metavar="RUN", required=required, shell_complete=complete_runs)

@@ -128,6 +128,27 @@ def test_every_call_that_a_document_shows_has_its_verb_and_its_options() -> None
     assert options > 250
 
 
+def test_every_example_of_a_help_page_can_be_pasted() -> None:
+    """A line each, as it is typed: `compare sweep` behind a semicolon starts another program."""
+    known, shown = commands(), 0
+    for words, command in known.items():
+        page = command.get_help(click.Context(command, info_name=words))
+        calls = [line.strip() for line in page.splitlines() if re.match(r" +mission-tui ", line)]
+        _, _, examples = page.partition("Examples:\n")
+        assert [line.strip() for line in examples.partition("\n\n")[0].splitlines() if line.strip() not in calls] == []
+        assert not re.search(r"Examples?: *\w", page), words
+        for call in calls:
+            typed = call.partition(" -- ")[0].split()
+            verb = next(word for word in typed if word in WORDS)
+            taken = {name for it in (*known[verb].params, *cli.params) for name in it.opts}
+            if isinstance(group := known[verb], click.Group):
+                taken |= {name for part in group.commands.values() for it in part.params for name in it.opts}
+            strange = [word for word in typed if re.fullmatch(r"--[a-z][\w-]*|-[a-z]", word) and word not in taken]
+            assert (call, strange) == (call, [])
+            shown += 1
+    assert shown > 50
+
+
 def test_every_verb_speaks_json() -> None:
     """Each command has --json; groups leave it to their commands, and `bridge` says nothing else."""
     silent = [

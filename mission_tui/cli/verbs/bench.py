@@ -21,7 +21,14 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from mission_tui.cli.options import complete_presets, complete_settings, json_option, preset_argument, set_option
+from mission_tui.cli.options import (
+    complete_presets,
+    complete_settings,
+    examples,
+    json_option,
+    preset_argument,
+    set_option,
+)
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Styled, Table, print_error, write
 from mission_tui.errors import EX_FAILED, MissionError, UsageError
@@ -40,9 +47,12 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,3})?)\s*%?")
 
 @click.command(
     "bench",
-    epilog="Examples: mission-tui bench modes-sequential --vs modes-workers; bench heavy --set run.threads=2 "
-    "--vs heavy --fail-if-slower 5%; bench heavy --vs benchmark_metrics.json; "
-    "bench heavy --sweep env.n_envs=16,32 --sweep env.n_workers=1,2,4",
+    epilog=examples(
+        "bench modes-sequential --vs modes-workers",
+        "bench heavy --set run.threads=2 --vs heavy --fail-if-slower 5%",
+        "bench heavy --vs benchmark_metrics.json",
+        "bench heavy --sweep env.n_envs=16,32 --sweep env.n_workers=1,2,4",
+    ),
 )
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
@@ -303,8 +313,13 @@ PLANNED = ("knobs", "probe", "rounds", "repeats", "budget", "start", "allow_prec
 
 @click.command(
     "tune",
-    epilog="Examples: mission-tui tune heavy; tune heavy --continue; tune cartpole --probe 5s --knob vec; "
-    "tune demo --fleet 4. Use what was found: launch heavy --profile auto",
+    epilog=examples(
+        "tune heavy",
+        "tune heavy --continue",
+        "tune cartpole --probe 5s --knob vec",
+        "tune demo --fleet 4",
+        "launch heavy --profile auto  # trains with what was found",
+    ),
 )
 @preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")

@@ -17,7 +17,7 @@ import msgspec
 
 from mission_tui.cli.answers import merged, print_accepted
 from mission_tui.cli.follow_runs import views_of
-from mission_tui.cli.options import complete_runs, json_option, run_argument, runs_argument, text_of
+from mission_tui.cli.options import complete_runs, examples, json_option, run_argument, runs_argument, text_of
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Table, confirm, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError, nearest
@@ -122,7 +122,10 @@ def rename_command(session: Session, run: str, name: str, as_json: bool) -> None
 
 @click.command(
     "adopt",
-    epilog="Examples: mission-tui adopt heavy-3f9a; mission-tui --runs-dir copy adopt --all --trust",
+    epilog=examples(
+        "adopt heavy-3f9a",
+        "--runs-dir copy adopt --all --trust",
+    ),
 )
 @runs_argument()
 @click.option("--all", "every", is_flag=True, help="Every foreign run of this runs root.")
@@ -282,7 +285,11 @@ def _show_leftovers(found: tuple[LeftoverRow, ...]) -> None:
 
 @click.command(
     "rm",
-    epilog="Examples: mission-tui rm @last; mission-tui rm --undo heavy-3f9a; mission-tui rm --list",
+    epilog=examples(
+        "rm @last",
+        "rm --undo heavy-3f9a",
+        "rm --list",
+    ),
 )
 @runs_argument()
 @click.option("--undo", "undo", is_flag=True, help="Take them back from the trash, where they lie for a day.")
@@ -346,7 +353,10 @@ def _confirmed_freeing(number: int, as_json: bool) -> bool:
 
 @click.command(
     "prune",
-    epilog="Examples: mission-tui prune --older 14d --dry-run; mission-tui prune --older 2d --keep best,last --yes",
+    epilog=examples(
+        "prune --older 14d --dry-run",
+        "prune --older 2d --keep best,last --yes",
+    ),
 )
 @runs_argument()
 @click.option(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mission_tui.cli.options import finite, json_option, runs_argument
+from mission_tui.cli.options import examples, finite, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import MissionError, UsageError
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "compare", epilog="Examples: mission-tui compare base slower --threshold 475; compare sweep --figure fig.pdf"
+    "compare",
+    epilog=examples(
+        "compare base slower --threshold 475",
+        "compare sweep --figure fig.pdf",
+    ),
 )
 @runs_argument(required=True)
 @click.option("--by", type=click.Choice(("step", "time")), default="step", help="The axis of curves and areas.")
@@ -187,7 +191,13 @@ _MOST_READ = 64 << 20
 """A film of 300 frames has less."""
 
 
-@click.command("report", epilog="Examples: mission-tui report @last --html run.html; report sweep --html sweep.html")
+@click.command(
+    "report",
+    epilog=examples(
+        "report @last --html run.html",
+        "report sweep --html sweep.html",
+    ),
+)
 @runs_argument(required=True)
 @click.option(
     "--html", "file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The page to write."

@@ -14,7 +14,7 @@ import click
 
 from mission_tui.cli.answers import print_accepted, report_answers
 from mission_tui.cli.follow_runs import snapshot_of, snapshots, view_of, views_of
-from mission_tui.cli.options import json_option, run_argument, set_option
+from mission_tui.cli.options import examples, json_option, run_argument, set_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, RowsProgress, print_error, write
 from mission_tui.errors import EX_FAILED, DamagedError, MissionError, UsageError
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from mission_tui.records.runs.layout import RunDir
 
 
-@click.command("findings")
+@click.command(
+    "findings",
+    epilog=examples(
+        "findings @last",
+        "findings @last --apply 1",
+        "findings @last --silence stall",
+    ),
+)
 @run_argument(required=False)
 @click.option("--replay", is_flag=True, help="Judge the run's files again, instead of showing what was judged live.")
 @click.option(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mission_tui.cli.answers import print_accepted
-from mission_tui.cli.options import complete_presets, json_option, run_argument, runs_argument, set_option
+from mission_tui.cli.options import complete_presets, examples, json_option, run_argument, runs_argument, set_option
 from mission_tui.cli.plan import LaunchArguments, planned_one
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
@@ -38,7 +38,13 @@ _HARMLESS = "sb3_contrib.common.wrappers:"
 """Wrappers that many published agents have, which write nothing and call nobody."""
 
 
-@click.command("export")
+@click.command(
+    "export",
+    epilog=examples(
+        "export @last policy.zip",
+        "export @last best.zip --checkpoint best",
+    ),
+)
 @run_argument()
 @click.argument("file", metavar="FILE.zip|DIR", type=click.Path(path_type=Path))
 @click.option("--checkpoint", metavar="NAME", help="Export this checkpoint (default: the newest).")
@@ -85,7 +91,11 @@ def export_command(session: Session, run: str, file: Path, checkpoint: str | Non
 
 
 @click.command(
-    "import-run", epilog="Examples: mission-tui import-run logs/ppo/CartPole-v1_1 --trust; import-run out --logs-only"
+    "import-run",
+    epilog=examples(
+        "import-run logs/ppo/CartPole-v1_1 --trust",
+        "import-run out --logs-only",
+    ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
@@ -251,8 +261,12 @@ def _preset_name(folder: str) -> str:
 
 @click.command(
     "import-checkpoint",
-    epilog="Example: mission-tui import-checkpoint model.zip --preset cartpole --trust; then evaluate @last. A folder "
-    "of SB3 or its zoo, as in rl-trained-agents, is for import-run: its settings and vecnormalize.pkl come along.",
+    epilog=examples(
+        "import-checkpoint model.zip --preset cartpole --trust",
+        "evaluate @last",
+    )
+    + "\n\nA folder of SB3 or its zoo, as in rl-trained-agents, is for import-run: "
+    "its settings and vecnormalize.pkl come along.",
 )
 @click.argument("file", metavar="FILE.zip", type=click.Path(path_type=Path))
 @click.option(
@@ -315,7 +329,13 @@ def _beside(model: Path) -> str:
     return f"mission-tui import-run {shlex.quote(str(model.parent))} --trust takes its {' and '.join(kept)} along"
 
 
-@click.command("track", epilog="Examples: mission-tui track @last --to mlflow; track lr-sweep")
+@click.command(
+    "track",
+    epilog=examples(
+        "track @last --to mlflow",
+        "track lr-sweep",
+    ),
+)
 @runs_argument(required=True)
 @click.option("--to", "tracker", type=click.Choice(TRACKERS), help="Where to, if run.track of a run does not say it.")
 @json_option

@@ -21,7 +21,7 @@ import click
 from msgspec import structs
 from msgspec.structs import replace
 
-from mission_tui.cli.options import complete_presets, count_of, finite, json_option
+from mission_tui.cli.options import complete_presets, count_of, examples, finite, json_option
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, RowsProgress, Styled, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError
@@ -286,7 +286,14 @@ _COUNTED = re.compile(r"\bupdate(?=s? \d)|(?<=\d )update(?=s?\b)")
 COLOURS: dict[str, Colour] = {"info": "cyan", "warning": "yellow", "critical": "red"}
 
 
-@click.command("judge")
+@click.command(
+    "judge",
+    epilog=examples(
+        "judge logs/progress.csv",
+        "judge -r logs",
+        "judge tb/PPO_1 --env-id CartPole-v1 --reward-threshold 475",
+    ),
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="A folder stands for all logs below it.")
 @click.option("--full", is_flag=True, help=f"Print all findings whole, of several logs and of one with over {SHOWN}.")

@@ -36,7 +36,16 @@ _TAKING = ("-X", "-W", "--check-hash-based-pycs")
 SEED_LIMIT = 2**32 - 1
 
 
-@click.command("launch", cls=options.WithCommand)
+@click.command(
+    "launch",
+    cls=options.WithCommand,
+    epilog=options.examples(
+        "launch demo --wait",
+        "launch cartpole --seeds 3",
+        "launch heavy --set ppo.learning_rate=1e-4,3e-4 --dry-run",
+        "launch --name mine -- python train.py",
+    ),
+)
 @options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @click.option("-n", "copies", type=click.IntRange(1, 64), default=1, metavar="N", help="N runs of each.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.follow_runs import details_of, show_all_roots, snapshot_of, snapshots, views_of
-from mission_tui.cli.options import json_option, runs_argument
+from mission_tui.cli.options import examples, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import UsageError, nearest
@@ -26,7 +26,13 @@ STATUS_REDRAW_S = 1.0
 PAGE = 200
 
 
-@click.command("status", epilog="Examples: mission-tui status --watch; mission-tui status @last --provenance")
+@click.command(
+    "status",
+    epilog=examples(
+        "status --watch",
+        "status @last --provenance",
+    ),
+)
 @runs_argument()
 @click.option("--provenance", is_flag=True, help="From which code, packages and machine the runs were launched.")
 @click.option("--all-roots", is_flag=True, help="All your runs roots that have a supervisor, with their runs.")
@@ -190,7 +196,11 @@ PAID_LINES = 4
 
 
 @click.command(
-    "top", epilog="Examples: mission-tui top; mission-tui top --watch; mission-tui top --csv --last 10m --every 5s"
+    "top",
+    epilog=examples(
+        "top --watch",
+        "top --csv --last 10m --every 5s",
+    ),
 )
 @click.option("--watch", is_flag=True, help="Go on until Ctrl-C; with --json one object a line.")
 @click.option("--csv", "as_csv", is_flag=True, help="A time series: a line per GPU, host and run for each interval.")
@@ -255,7 +265,13 @@ def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> No
         write(paid.sentence)
 
 
-@click.command("replay", epilog="Examples: mission-tui replay --at 03:12; mission-tui replay --back 2h --json")
+@click.command(
+    "replay",
+    epilog=examples(
+        "replay --at 03:12",
+        "replay --back 2h --json",
+    ),
+)
 @click.option("--at", metavar="TIME", help="A time of day, the last one before now, or 2026-11-21T03:12; local time.")
 @click.option(
     "--back", metavar="SPAN", help="How long before now: 30s, 10m, 2h, 3d; ten minutes where neither is given."

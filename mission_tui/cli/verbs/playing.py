@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from mission_tui.cli.options import count_of, finite, json_option, run_argument
+from mission_tui.cli.options import count_of, examples, finite, json_option, run_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Table, enter_screen, leave_screen, print_error, write, write_picture
 from mission_tui.errors import UsageError, nearest
@@ -55,7 +55,14 @@ FILM_FACTS = ("run", "path", "bytes", "frames", "fps", "steps_a_frame", "episode
 """What its JSON document has."""
 
 
-@click.command("evaluate")
+@click.command(
+    "evaluate",
+    epilog=examples(
+        "evaluate @last",
+        "evaluate @last --checkpoint best --episodes 200",
+        "evaluate @last --render ansi",
+    ),
+)
 @run_argument()
 @click.option("--checkpoint", metavar="NAME", help="A step, `latest` or `best` (default: the newest).")
 @click.option(
@@ -288,7 +295,10 @@ def _left() -> bool:
 
 @click.command(
     "film",
-    epilog="Examples: mission-tui film @last --out play.gif; mission-tui film cart --out growth.mp4 --checkpoints 4",
+    epilog=examples(
+        "film @last --out play.gif",
+        "film @last --out growth.mp4 --checkpoints 4",
+    ),
 )
 @run_argument()
 @click.option(

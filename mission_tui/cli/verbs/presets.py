@@ -135,7 +135,12 @@ def _resolved(session: Session, preset: PresetFile, assignments: tuple[str, ...]
     return as_tables(resolved(preset, runs[0], None, session.preset_dirs, session.health(), session.profile_dir))
 
 
-@presets_command.command("save")
+@presets_command.command(
+    "save",
+    epilog=options.examples(
+        "presets save heavy calm --set ppo.n_epochs=5",
+    ),
+)
 @click.argument("source", metavar="PRESET", shell_complete=options.complete_presets)
 @click.argument("name", metavar="NAME")
 @options.set_option
@@ -176,7 +181,15 @@ def _limit(word: str) -> float:
     return parse_span_s(word, "--limit", 1.0, 3600.0)
 
 
-@click.command("check", cls=options.WithCommand)
+@click.command(
+    "check",
+    cls=options.WithCommand,
+    epilog=options.examples(
+        "check heavy",
+        "check heavy --set env.n_envs=64",
+        "check -- python train.py",
+    ),
+)
 @options.preset_argument
 @click.option("--preset", "files", multiple=True, metavar="FILE", help="A preset that is not in a presets folder.")
 @options.set_option

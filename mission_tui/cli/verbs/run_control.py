@@ -50,7 +50,14 @@ def order_command(row: Command) -> click.Command:
     return command
 
 
-@click.command("resume")
+@click.command(
+    "resume",
+    epilog=options.examples(
+        "resume @last",
+        "resume @last --timesteps 2M",
+        "resume @last --set env.n_envs=64 --accept",
+    ),
+)
 @options.runs_argument(required=True)
 @options.set_option
 @click.option("--timesteps", metavar="N", help="Train until it has N steps in all: 500k, 2M (run.total_timesteps).")
@@ -218,7 +225,12 @@ def checkpoint_command(session: Session, runs: tuple[str, ...], every: bool, no_
     return EX_FAILED if missing else 0
 
 
-@click.command("wait")
+@click.command(
+    "wait",
+    epilog=options.examples(
+        "wait @last && mission-tui evaluate @last",
+    ),
+)
 @options.runs_argument()
 @options.all_option
 @options.json_option

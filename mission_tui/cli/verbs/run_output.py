@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mission_tui.cli.follow_runs import view_of, views_of
-from mission_tui.cli.options import json_option, run_argument, runs_argument
+from mission_tui.cli.options import examples, json_option, run_argument, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import CsvRows, Table, inert, print_error, write, write_over
 from mission_tui.errors import MissionError, UsageError, install_words
@@ -34,7 +34,13 @@ SHOWN = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train
 TABLE_ROWS = 20
 
 
-@click.command("logs")
+@click.command(
+    "logs",
+    epilog=examples(
+        "logs @last -f",
+        "logs @last --grep error",
+    ),
+)
 @run_argument()
 @click.option("-f", "--follow", is_flag=True, help="Go on as the output grows, until the run has ended.")
 @click.option("--grep", "pattern", metavar="RE", help="Only lines in which this regular expression is found.")
@@ -124,7 +130,13 @@ def _show_unfinished(line: str) -> None:
     write_over(line[: shutil.get_terminal_size().columns - 1], sys.stdout)
 
 
-@click.command("metrics")
+@click.command(
+    "metrics",
+    epilog=examples(
+        "metrics @last",
+        "metrics sweep --csv > sweep.csv",
+    ),
+)
 @runs_argument(required=True)
 @click.option("--csv", "as_csv", is_flag=True, help="Every update as CSV, a column per metric.")
 @click.option("--parquet", metavar="FILE", type=click.Path(path_type=Path), help="The same table into a Parquet file.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from mission_tui.cli.options import json_option, runs_argument
+from mission_tui.cli.options import examples, json_option, runs_argument
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, UsageError, install_words, nearest
@@ -36,7 +36,11 @@ COMPARE, MACHINE = "compare", "machine"
 
 @click.command(
     "screenshot",
-    epilog="Examples: screenshot --out all.svg; screenshot A --tab findings --out a.png; screenshot A B --out ab.svg",
+    epilog=examples(
+        "screenshot --out all.svg",
+        "screenshot @last --tab findings --out findings.png",
+        "screenshot base slower --out both.svg",
+    ),
 )
 @runs_argument()
 @click.option(
@@ -146,7 +150,13 @@ class ServeError(MissionError):
     exit_code = EX_UNAVAILABLE
 
 
-@click.command("serve", epilog="Examples: mission-tui serve; mission-tui serve --control --port 0")
+@click.command(
+    "serve",
+    epilog=examples(
+        "serve",
+        "serve --control --port 0",
+    ),
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
