@@ -27,6 +27,8 @@ _ROWS = 20
 
 _ENV = ("id", "n_envs", "vec", "n_workers", "kwargs", "config", "wrappers", "normalize", "frame_stack")
 _PPO = ("n_steps", "batch_size", "n_epochs", "net_arch", "policy", "policy_kwargs", "algo", "use_sde")
+_NET = ("net_arch", "policy", "policy_kwargs")
+"""What a step costs hangs on these alone by orders of magnitude: nothing of another net foretells it."""
 _RUN = ("device", "engine", "precision", "compile", "tf32", "threads", "auto_scale", "callbacks")
 _ENDS = ("low_steps_per_s", "high_steps_per_s")
 _RUNS = 5
@@ -60,6 +62,11 @@ def differences(spec: Spec, other: Spec) -> tuple[str, ...]:
     return tuple(differ)
 
 
+def _has_net_of(spec: Spec, other: Spec) -> bool:
+    mine, theirs = learning_table(spec)[1], learning_table(other)[1]
+    return all(getattr(mine, name, None) == getattr(theirs, name, None) for name in _NET)
+
+
 def _of_algorithms(spec: Spec, other: Spec) -> list[str]:
     """The settings of another algorithm than PPO: all of them, since any may bear on its speed."""
     (here, mine), (there, theirs) = learning_table(spec), learning_table(other)
@@ -73,7 +80,7 @@ def _of_algorithms(spec: Spec, other: Spec) -> list[str]:
 
 def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]:
     """The runs by whose pace a run of `spec` may be foretold, the best first: runs of the same settings, whatever they
-    are called, and of the same preset and environment with others.
+    are called, and of the same preset, environment and net with others.
     """
     if spec.run.command is not None:
         return []
@@ -83,7 +90,7 @@ def reference_runs(spec: Spec, runs: Iterable[RunHistory]) -> list[ReferenceRun]
         if other is None or other.run.command is not None or other.env.id != spec.env.id:
             continue
         differ = differences(spec, other)
-        if differ and other.preset != spec.preset:
+        if differ and (other.preset != spec.preset or not _has_net_of(spec, other)):
             continue
         pace = _pace_of(run, differ)
         if pace is not None:
