@@ -103,9 +103,9 @@ def _trust_region(known: Mapping[str, float], settings: Settings, limits: Limits
     if clip is not None:
         held = f"{levels.needed} of {levels.window} updates"
         tag, share, unit = "train/clip_fraction", scale.clipped(clip), None if scale.narrowed else 1.0
-        yield Reading(
-            "clip-fraction", "clip fraction", tag, share, levels.warning, levels.critical, held=held, unit=unit
-        )
+        # Beside it the screen has the share that the clip range of now clips, under the plain name.
+        label = f"clip fraction at {scale.clip_range:.2g}" if scale.narrowed else "clip fraction"
+        yield Reading("clip-fraction", label, tag, share, levels.warning, levels.critical, held=held, unit=unit)
 
 
 def _policy(known: Mapping[str, float], limits: Limits) -> Iterator[Reading]:

@@ -109,3 +109,4 @@ def test_a_clip_range_that_decays_is_read_by_its_start() -> None:
     found = {reading.rule: reading for reading in readings(late, decays, Limits()) if not reading.below}
     assert {rule: reading.level for rule, reading in found.items()} == {"kl-persistent": "ok", "clip-fraction": "ok"}
     assert found["clip-fraction"].on_curve(0.35) is None
+    assert found["clip-fraction"].label == "clip fraction at 0.2"
