@@ -131,6 +131,21 @@ def test_worse_than_none_is_critical() -> None:
     assert explained([0.5, 0.5, -50.0] * 100).changes == []
 
 
+def test_values_that_explain_what_varies_are_worse_than_none_only_where_nothing_does() -> None:
+    """Of pieces of one long episode most have returns that hardly vary, and values miss those by next to nothing."""
+
+    def said(loss_of_pieces: float) -> Round:
+        lines = []
+        for n in range(1, 301):
+            ends = n % 6 == 0
+            value, loss = (0.8, 0.1) if ends else (-2.0, loss_of_pieces)
+            lines.append(row(n, {"explained_variance": value, "value_loss": loss, "ret": WORSE[n - 1]}))
+        return judged(ExplainedVariance, lines, LONG)
+
+    assert said(0.005).changes == []
+    assert "critical" in {severity for _, severity in said(0.5).changes}
+
+
 def test_nan_means_constant_returns_unless_they_vary() -> None:
     """Twenty NaN in a row are critical only when the mean return changed each time."""
     assert explained([0.5] * 10 + [math.nan] * 19).changes == []

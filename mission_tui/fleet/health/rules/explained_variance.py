@@ -12,6 +12,10 @@ while a run holds near its best what it has really gained, unless all targets ar
 anything, and what the return does is chance. Where every return was the same so far, as before the first
 reward, even values far worse than a constant mean nothing while their loss comes down; where a reward was met once or
 twice by chance, those of an update that met none mean nothing.
+
+An update that is a small piece of one long episode may have returns that hardly vary: values that miss them by next to
+nothing are worse than a constant there. So nothing is said where they explain a good part of what returns varied by in
+all of those updates together, most of which is in a few.
 """
 
 from __future__ import annotations
@@ -79,6 +83,7 @@ class ExplainedVariance(Rule):
         self._risen = False
         self._rows = Window[Row](EVIDENCE)
         self._values = Sorted(limits.critical_updates)
+        self._missed, self._varied_by = Numbers(limits.critical_updates), Numbers(limits.critical_updates)
         self._poor = Hysteresis(limits.needed, limits.window)
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)
@@ -111,9 +116,9 @@ class ExplainedVariance(Rule):
             return "critical"
         if not returns.warm or returns.updates < self._warm_up or self._success.solved or spent:
             return None
-        flat = returns.flat is True
-        self._stagnant.update(over=flat, calm=not flat)
-        opened = self._on or (self._poor.count >= self._limits.needed and self._is_stuck and self._could_explain())
+        self._stagnant.update(over=returns.flat is True, calm=not returns.flat)
+        asked = self._poor.count >= self._limits.needed and self._is_stuck
+        opened = self._on or (asked and not self._explain_together and self._could_explain())
         self._on = self._poor.on and opened and not self._success.at_ceiling
         if self._harmful.on and self._success.poor:
             return "critical"
@@ -203,6 +208,10 @@ class ExplainedVariance(Rule):
             return
         self._met_none = 0
         self._values.append(value)
+        loss = row.metrics.get("train/value_loss", math.nan)
+        if value < 1.0 and 0.0 <= loss < math.inf:
+            self._missed.append(loss)
+            self._varied_by.append(loss / (1.0 - value))
         if self._varied is None:
             # Of a training that has gone on for long, units may be saturated.
             self._varied = row.update > AT_FIRST or self.context.settings.resumed is not None
@@ -212,7 +221,14 @@ class ExplainedVariance(Rule):
         self._best = max(self._best, typical) if len(self._values) >= FLAT else self._best
         self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:
-            self._harmful.update(over=typical < limits.critical, calm=typical >= limits.critical / 2.0)
+            harmful = typical < limits.critical and not self._explain_together
+            self._harmful.update(over=harmful, calm=typical >= limits.critical / 2.0)
+
+    @property
+    def _explain_together(self) -> bool:
+        """Whether values explain a good part of all that returns varied by in the last updates, each about its mean."""
+        varied = sum(self._varied_by)
+        return varied > 0.0 and 1.0 - sum(self._missed) / varied >= ONCE_GOOD
 
     def _met_nothing(self, row: Row, value: float) -> bool:
         """Whether targets hardly vary while a reward is still looked for: nothing was learned that could be lost."""
