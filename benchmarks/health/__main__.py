@@ -436,7 +436,30 @@ six others nothing else is said than before. Missed were a changed sign of rewar
 tasks, observations of thirty times the size, an entropy bonus of 1 from the beginning with continuous actions, and a
 value function that nothing teaches."""
 
-NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good."""
+NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good.
+
+After the twelfth set six more worlds were recorded for it, by somebody who had been told in words what that set missed,
+and had read of this page its goals and this section, but no list of the scoring half: long episodes with three
+continuous actions (`ploughing`), small rewards at each step (`stoking`), two arms (`kneading`), cards (`melding`), and
+two in which most policies settle early on next to nothing although nothing is done to them (`angling`, `diving`). They
+were trained as they are, with benign settings and a resume, and with changed signs, clipped rewards, late actions,
+observations of thirty times the size, an entropy bonus of 1 from the beginning, a gamma of 0, and a value function that
+nothing teaches. Tests of harm and labels were fixed first; what an episode of `ploughing` was worth was changed once
+from hits to returns before any of it was judged, as nearly all were hits. Of the sixteen sick ones ten were found, and
+nothing was said of what the untouched ones learn.
+
+Four things were changed. `kl-spike` is no critical while the return stays above what the environment calls solved: that
+came of a training with the RL zoo's settings of MountainCarContinuous, at 94.7 of 90. `policy-std` warns of wide
+actions although the return rises, where a bonus that nobody sets was there from the first updates on. `policy-frozen`
+takes no chance for a loss in a run that was resumed with hardly anything left to choose. `explained-variance` says
+nothing where values explain a third of what returns varied by in the last updates together, most of which hardly vary
+by themselves. Of the runs here two more were found, each as ours and as a foreign log, one was found a hundred updates
+sooner, and two false warnings and a false critical are gone. Otherwise one sick run has a finding less, of several.
+
+Tried and dropped: to wait longer for the return to move after values were contradicted, where its episodes are from
+many updates (one run more was found, and a warning came to a healthy one); to see clipped rewards by returns that are
+whole numbers all at once (a policy that settles makes such returns, too); and a value function that nothing teaches as
+a warning near the best return (healthy runs without one would have it)."""
 
 STRICT = """`epochs-40-pendulum-s4` counts as healthy because its last quarter came back into its twin's band, although
 in between its KL reached 13 and its return fell by 700: the test of harm was fixed before and stays. Nothing was done
