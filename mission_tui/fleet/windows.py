@@ -44,7 +44,7 @@ class Window(list[T]):
 
 
 class Sorted(Window[float]):
-    """The last `maxlen` numbers, with a sorted copy: for a median that is asked for in every update. None is NaN."""
+    """The last `maxlen` numbers, with a sorted copy: for a median that is asked for in every update; no NaN."""
 
     __slots__ = ("_sorted",)
 

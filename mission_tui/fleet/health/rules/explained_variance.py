@@ -42,7 +42,7 @@ from mission_tui.fleet.health.phrases import (
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
 from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
-from mission_tui.fleet.windows import Sorted, Window
+from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 TAG = "train/explained_variance"
 TAGS = (TAG, "train/value_loss", RETURN)
