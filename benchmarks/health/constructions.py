@@ -38,6 +38,8 @@ from benchmarks.health.tasks import (
     BANDIT,
     BIPEDAL,
     BLACKJACK,
+    BLENDING,
+    BREWING,
     CARTPOLE,
     CARTPOLE_CLEAN,
     CARTPOLE_SINGLE,
@@ -50,18 +52,22 @@ from benchmarks.health.tasks import (
     COOLING,
     CORRIDOR,
     CRANE,
+    CROSSING,
     DELIVERING,
     DIALLING,
     DISPATCHING,
     DIVING,
     DOCKING,
     DOSING,
+    DOUBLE_CLEAN,
     DOUBLE_PENDULUM,
+    DRILLING,
     ECHOING,
     ELEVATING,
     ESCAPING,
     FERRYING,
     FILING,
+    FISHING,
     FLOORS,
     FORAGING,
     FROZEN_LAKE,
@@ -75,6 +81,7 @@ from benchmarks.health.tasks import (
     HOMING,
     HOPPER,
     HOVERING,
+    HUNTING,
     INVENTORY,
     INVERTED_PENDULUM,
     INVERTED_ZOO,
@@ -163,6 +170,17 @@ TOLLING_UPDATES, INVERTED_UPDATES = 80, 600
 
 TWELFTH_MIDWAY = {"lifting": 70, "tolling": 40, "welding": 60, "shedding": 90, "inverted-zoo": 400}
 """When most of what is learned was learned; of the others of that set it is `TENTH_MIDWAY`."""
+
+THIRTEENTH = {
+    "brewing": (120, 60),
+    "crossing": (100, 45),
+    "blending": (100, 45),
+    "hunting": (120, 70),
+    "drilling": (120, 60),
+    "fishing": (120, 60),
+    "double-clean": (50, 30),
+}
+"""Updates of the thirteenth set's trainings by task, and when most of what is learned was learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +305,10 @@ TWINS = (
     *(
         Construction("healthy", task, updates=TENTH_UPDATES, few=5, note="left alone, most settle early on little")
         for task in (ANGLING, DIVING)
+    ),
+    *(
+        Construction("healthy", task, updates=THIRTEENTH[task.name][0], few=2)
+        for task in (DOUBLE_CLEAN, BREWING, CROSSING, BLENDING, HUNTING, DRILLING, FISHING)
     ),
 )
 
@@ -1286,6 +1308,91 @@ _OF_THE_TWELFTH = tuple(
     for it in (*_twelfth_settings(), *_or_for_long_enough(_twelfth_troubles()))
 )
 
+
+def _thirteenth_settings() -> Iterator[Construction]:
+    """Benign, two to four a task."""
+    yield Construction("annealed", BREWING, ppo=_decay_from(1e-3), few=1)
+    for task in (BREWING, CROSSING, HUNTING, DOUBLE_CLEAN):
+        onset = THIRTEENTH[task.name][1]
+        yield Construction("resumed", task, tamper.from_onset(onset, tamper.stops), onset, resumed={}, few=1)
+    yield Construction("constant-lr", DOUBLE_CLEAN, ppo={"learning_rate": 3e-4}, few=1)
+    yield Construction("vf-1", BREWING, ppo={"vf_coef": 1.0}, few=1)
+    yield Construction("long-rollout", BREWING, ppo={"n_steps": 80}, few=1)
+    yield Construction("long-rollout", FISHING, ppo={"n_steps": 40}, few=1)
+    yield Construction("log-std-1", BLENDING, ppo={"policy_kwargs": {"log_std_init": -1.0}}, few=1)
+    yield Construction("relu", CROSSING, ppo={"policy_kwargs": {"activation_fn": "torch.nn:ReLU"}}, few=1)
+    yield Construction("clip-0.1", CROSSING, ppo={"clip_range": 0.1}, few=1)
+    yield Construction("epochs-20", BLENDING, ppo={"n_epochs": 20}, few=1)
+    yield Construction("no-ortho", BLENDING, ppo={"policy_kwargs": {"ortho_init": False}}, few=1)
+    yield Construction("target-kl", BLENDING, ppo={"target_kl": 0.02}, few=1)
+    yield Construction("large-net", HUNTING, ppo={"net_arch": (256, 256)}, few=1)
+    yield Construction("wide-clip", HUNTING, ppo={"clip_range": 0.4}, few=1)
+    yield Construction("raw-advantage", DRILLING, ppo={"normalize_advantage": False}, few=1)
+    yield Construction("gae-0.8", DRILLING, ppo={"gae_lambda": 0.8}, few=1)
+    yield Construction("whole-batch", DRILLING, ppo={"batch_size": 768}, few=1)
+    yield Construction("clip-vf", FISHING, ppo={"clip_range_vf": 0.2}, few=1)
+    yield Construction("gae-1", FISHING, ppo={"gae_lambda": 1.0}, few=1)
+
+
+def _turn_of_the_thirteenth(
+    name: str, tasks: tuple[Task, ...], act: Callable[[Any], None], onset: int | None = None, **rest: Any
+) -> Iterator[Construction]:
+    for task in tasks:
+        yield from _worlds_turn(name, (task,), act, few=1, onset=onset or THIRTEENTH[task.name][1], **rest)
+
+
+def _drifting(task: Task, shift: float) -> Construction:
+    onset = THIRTEENTH[task.name][1]
+    return Construction("drift", task, tamper.drifts(onset, shift), onset, (fell_behind,), WORLD, few=1)
+
+
+def _thirteenth_troubles() -> Iterator[Construction]:
+    """Four to seven a task, one seed each. Rewards are touched only where an episode is told by something else."""
+    gone = ("policy-frozen",)
+    yield from _turn_of_the_thirteenth("norm-lost", (DOUBLE_CLEAN, HUNTING), tamper.loses_its_normalizer, rules=WORLD)
+    yield from _turn_of_the_thirteenth("lr-100", (DOUBLE_CLEAN, CROSSING), tamper.set_ppo(100.0), rules=_TOO_LARGE)
+    for it in (
+        *_turn_of_the_thirteenth(
+            "reward-sign", (DOUBLE_CLEAN, CROSSING, DRILLING), tamper.rewards_times(-1.0), rules=LOST
+        ),
+        *_turn_of_the_thirteenth("liars", (HUNTING, FISHING), tamper.liars, rules=LOST),
+    ):
+        yield replace(it, harm=(*it.harm, paid_less))
+    yield from _turn_of_the_thirteenth("reversed", (DOUBLE_CLEAN, BLENDING), tamper.reverses_actions, rules=WORLD)
+    yield from _turn_of_the_thirteenth(
+        "reward-clipped", (BREWING, BLENDING), tamper.clips_rewards, onset=SOON, rules=(*LOST, "policy-frozen")
+    )
+    yield from _turn_of_the_thirteenth("late-actions", (BREWING, HUNTING), tamper.acts_late(3), rules=WORLD)
+    yield from _turn_of_the_thirteenth("crossed", (CROSSING, HUNTING), tamper.crosses_observations, rules=WORLD)
+    yield from _turn_of_the_thirteenth("deaf", (CROSSING, BREWING), tamper.deafens, rules=WORLD)
+    yield _drifting(BREWING, 0.05)
+    yield _drifting(BLENDING, 0.05)
+    yield from _turn_of_the_thirteenth("half-blind", (CROSSING,), tamper.hides_observations, rules=WORLD)
+    yield from _turn_of_the_thirteenth("obs-30", (BREWING, DRILLING), tamper.observations_times(30.0), rules=WORLD)
+    yield from _turn_of_the_thirteenth("noisy-sensor", (HUNTING,), tamper.noisy_observations, rules=WORLD)
+    yield from _turn_of_the_thirteenth("stuck-sensor", (DRILLING,), tamper.freezes_observations, rules=WORLD)
+    yield from _turn_of_the_thirteenth("swapped", (DRILLING, FISHING), tamper.swaps_actions, rules=WORLD)
+    yield from _turn_of_the_thirteenth("new-head", (BLENDING, FISHING), tamper.loses_its_head, rules=WORLD)
+    yield from _turn_of_the_thirteenth("lr-0", (BLENDING,), tamper.set_ppo(0.0), onset=10, rules=gone)
+    yield from _turn_of_the_thirteenth("lr-gone", (HUNTING,), tamper.set_ppo(0.0), onset=EARLY, rules=gone)
+    yield from _turn_of_the_thirteenth("lr-300", (DRILLING,), tamper.set_ppo(300.0), rules=_TOO_LARGE)
+    yield from _turn_of_the_thirteenth(
+        "clip-10",
+        (FISHING,),
+        tamper.set_ppo(10.0, clip_range=lambda _: 10.0, n_epochs=20),
+        rules=_TOO_LARGE,
+        note="learning rate x 10 and 20 epochs at the same time",
+    )
+    yield from _settings("ent-first", (BREWING,), (*BONUS, "explained-variance"), few=1, ent_coef=1.0)
+    yield from _settings("gamma-0", (DRILLING, FISHING), MYOPIC, few=1, gamma=0.0)
+    yield from _settings("vf-0", (HUNTING,), VALUES, few=1, vf_coef=0.0)
+
+
+_OF_THE_THIRTEENTH = tuple(
+    replace(it, updates=THIRTEENTH[it.task.name][0])
+    for it in (*_thirteenth_settings(), *_or_for_long(_thirteenth_troubles()))
+)
+
 _OTHER_STRUCTURE = (BALANCING, HERDING, LISTENING, STEERING, SEARCHING, CLIMBING)
 
 
@@ -1379,6 +1486,7 @@ CONSTRUCTIONS: tuple[Construction, ...] = (
     *_OF_THE_TENTH,
     *_OF_THE_ELEVENTH,
     *_OF_THE_TWELFTH,
+    *_OF_THE_THIRTEENTH,
     *_FOR_TUNING,
     *_OF_OTHER_STRUCTURE,
     *_OF_MISSED_KINDS,

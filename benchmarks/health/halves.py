@@ -170,6 +170,16 @@ TASKS: Mapping[str, tuple[Half, str]] = {
         "tuning",
         "the settings of the RL zoo, updates of 32 steps; moved here once a false warning of it had led to a change",
     ),
+    "brewing": ("scoring", "two time scales: one action is felt at once, the other after dozens of steps"),
+    "crossing": ("scoring", "three discrete heads, queues that feed one another, rewards alone normalised"),
+    "blending": ("scoring", "three continuous actions, a reward that is a product"),
+    "hunting": ("scoring", "an adversary that learns habits, episodes that get shorter, everything normalised"),
+    "drilling": ("scoring", "a rare catastrophe that ends the episode and costs more than it can earn"),
+    "fishing": ("scoring", "a common stock and a reward that is shared in part, 48 environments"),
+    "double-clean": (
+        "scoring",
+        "CleanRL's settings of continuous tasks: one environment, 320 minibatches an update",
+    ),
 }
 """Half and reason by the name of the task."""
 
@@ -251,6 +261,13 @@ THREE_LABELS = (
     "shedding",
     "keeping",
     "inverted-zoo",
+    "brewing",
+    "crossing",
+    "blending",
+    "hunting",
+    "drilling",
+    "fishing",
+    "double-clean",
 )
 """Tasks whose runs are sick, healthy or unclear, as was fixed on 28 November 2026 before any of them was recorded.
 
@@ -261,12 +278,13 @@ harm is seen: then it counts for nothing from there on, and is listed on the pag
 """
 
 FRESH = (
-    "lifting",
-    "tolling",
-    "welding",
-    "milling",
-    "shedding",
-    "keeping",
+    "brewing",
+    "crossing",
+    "blending",
+    "hunting",
+    "drilling",
+    "fishing",
+    "double-clean",
 )
 """Scoring tasks whose runs were recorded when the lists of false and missed runs of all others had been read, and were
 judged once, after the last change of a rule that any of them could have led to.
@@ -345,6 +363,14 @@ CONSTRUCTIONS: Mapping[str, tuple[Half, str]] = {
     "gamma-0.95": ("scoring", "healthy; a nearer horizon, where 0.99 was set"),
     "lr-third": ("scoring", "healthy; a learning rate of 0.0003, where 0.001 was set"),
     "warm-up": ("scoring", "healthy; the learning rate grows over the first twenty updates"),
+    "crossed": ("scoring", "each environment shows what its neighbour sees"),
+    "deaf": ("scoring", "the environment takes an action by chance in half of its steps"),
+    "drift": ("scoring", "observations move away from their zero, farther in each update"),
+    "log-std-1": ("scoring", "healthy; continuous actions begin with a log standard deviation of -1"),
+    "long-rollout": ("scoring", "healthy; twice as many steps an update"),
+    "no-ortho": ("scoring", "healthy; layers do not begin orthogonal"),
+    "gae-1": ("scoring", "healthy; advantages that look to the end of the episode"),
+    "constant-lr": ("scoring", "healthy; the rate does not decay, where it did"),
 }
 """Half and reason by the name of the construction; `healthy` takes the half of its task."""
 

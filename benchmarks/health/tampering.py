@@ -12,6 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,9 @@ __all__ = [
     "blurs_the_update",
     "clips_rewards",
     "creeps",
+    "crosses_observations",
+    "deafens",
+    "drifts",
     "drowns_rewards",
     "freezes_observations",
     "from_onset",
@@ -168,6 +172,43 @@ def noisy_observations(bench: Bench) -> None:
     _on_each_step(
         lambda step: ((step[0] + generator.normal(size=step[0].shape)).astype(step[0].dtype), *step[1:]),
     )(bench)
+
+
+def crosses_observations(bench: Bench) -> None:
+    """Each environment shows what the one before it shows, as where rows of a batch are mixed up."""
+    shown: dict[int, Any] = {}
+    envs = list(_envs(bench))
+    for lane, env in enumerate(envs):
+
+        def cross(step: Step, lane: int = lane) -> Step:
+            shown[lane] = step[0]
+            return (shown.get((lane - 1) % len(envs), step[0]), *step[1:])
+
+        _patch_steps([env], cross)
+
+
+def drifts(onset: int, shift: float) -> Tamper:
+    """From `onset` on observations lie off their zero, by `shift` more in each update, as those of sensors that age."""
+
+    def tamper(bench: Bench, update: int) -> None:
+        if update < onset:
+            return
+        bench.memory["shift"] = shift * (update - onset + 1)
+        if update == onset:
+            _on_each_step(
+                lambda step: ((step[0] + bench.memory["shift"]).astype(step[0].dtype), *step[1:]),
+            )(bench)
+
+    return tamper
+
+
+def deafens(bench: Bench) -> None:
+    """The environments take an action of their own, drawn by chance, in half of the steps."""
+    for number, env in enumerate(_envs(bench)):
+        generator = np.random.default_rng((bench.seed, number))
+        space = deepcopy(env.action_space)
+        space.seed(int(generator.integers(2**31)))
+        env.unwrapped.step = _taking_any(env.unwrapped.step, space, generator)
 
 
 def drowns_rewards(deviation: float) -> Callable[[Bench], None]:
@@ -376,6 +417,10 @@ def _taking_the_next(step: Callable[[Any], Step], actions: int) -> Callable[[Any
 
 def _taking_the_opposite(step: Callable[[Any], Step]) -> Callable[[Any], Step]:
     return lambda action: step(-np.asarray(action))
+
+
+def _taking_any(step: Callable[[Any], Step], space: Any, generator: np.random.Generator) -> Callable[[Any], Step]:
+    return lambda action: step(space.sample() if generator.random() < 0.5 else action)
 
 
 def _taking_late(step: Callable[[Any], Step], steps: int) -> Callable[[Any], Step]:

@@ -26,6 +26,8 @@ __all__ = [
     "BANDIT",
     "BIPEDAL",
     "BLACKJACK",
+    "BLENDING",
+    "BREWING",
     "CARTPOLE",
     "CARTPOLE_CLEAN",
     "CARTPOLE_SINGLE",
@@ -38,18 +40,22 @@ __all__ = [
     "COOLING",
     "CORRIDOR",
     "CRANE",
+    "CROSSING",
     "DELIVERING",
     "DIALLING",
     "DISPATCHING",
     "DIVING",
     "DOCKING",
     "DOSING",
+    "DOUBLE_CLEAN",
     "DOUBLE_PENDULUM",
+    "DRILLING",
     "ECHOING",
     "ELEVATING",
     "ESCAPING",
     "FERRYING",
     "FILING",
+    "FISHING",
     "FLOORS",
     "FORAGING",
     "FROZEN_LAKE",
@@ -63,6 +69,7 @@ __all__ = [
     "HOMING",
     "HOPPER",
     "HOVERING",
+    "HUNTING",
     "INVENTORY",
     "INVERTED_PENDULUM",
     "INVERTED_ZOO",
@@ -134,7 +141,7 @@ __all__ = [
 WORLDS, NOISY = "benchmarks.health.worlds", "benchmarks.health.noisy_worlds"
 FURTHER, LATER = "benchmarks.health.further_worlds", "benchmarks.health.later_worlds"
 TENTH, TWELFTH = "benchmarks.health.tenth_worlds", "benchmarks.health.twelfth_worlds"
-TUNING = "benchmarks.health.tuning_worlds"
+THIRTEENTH, TUNING = "benchmarks.health.thirteenth_worlds", "benchmarks.health.tuning_worlds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -849,6 +856,48 @@ INVERTED_ZOO = Task(
         vf_coef=0.19816,
         max_grad_norm=0.3,
     ),
+    _lengths,
+)
+BREWING = Task(
+    "brewing",
+    EnvSpec(id=f"{THIRTEENTH}:Brewing-v0", n_envs=16, vec="inline"),
+    PpoSpec(n_steps=40, batch_size=160, n_epochs=5, learning_rate=1e-3, gae_lambda=0.98),
+    _hits,
+)
+CROSSING = Task(
+    "crossing",
+    EnvSpec(id=f"{THIRTEENTH}:Crossing-v0", n_envs=24, vec="inline", normalize=Normalize(obs=False, reward=True)),
+    PpoSpec(n_steps=25, batch_size=150, n_epochs=5, learning_rate=1e-3, gamma=0.97),
+    _hits,
+)
+BLENDING = Task(
+    "blending",
+    EnvSpec(id=f"{THIRTEENTH}:Blending-v0", n_envs=8, vec="inline"),
+    PpoSpec(n_steps=80, batch_size=64, n_epochs=10, learning_rate=3e-4, gamma=0.95),
+    _hits,
+)
+HUNTING = Task(
+    "hunting",
+    EnvSpec(id=f"{THIRTEENTH}:Hunting-v0", n_envs=12, vec="inline", normalize=True),
+    PpoSpec(n_steps=96, batch_size=192, n_epochs=6, learning_rate=1e-3, gamma=0.97),
+    _hits,
+)
+DRILLING = Task(
+    "drilling",
+    EnvSpec(id=f"{THIRTEENTH}:Drilling-v0", n_envs=32, vec="inline"),
+    PpoSpec(n_steps=24, batch_size=192, n_epochs=4, learning_rate=5e-4, gamma=0.98),
+    _hits,
+)
+FISHING = Task(
+    "fishing",
+    EnvSpec(id=f"{THIRTEENTH}:Fishing-v0", n_envs=48, vec="inline"),
+    PpoSpec(n_steps=20, batch_size=240, n_epochs=4, learning_rate=5e-4, gamma=0.995, ent_coef=0.01),
+    _hits,
+)
+DOUBLE_CLEAN = Task(
+    "double-clean",
+    EnvSpec(id="InvertedDoublePendulum-v5", n_envs=1, vec="inline", normalize=True),
+    PpoSpec(n_steps=2048, batch_size=64, n_epochs=10, learning_rate=Schedule(start=3e-4, end=0.0), clip_range_vf=0.2),
     _lengths,
 )
 BALANCING = Task(

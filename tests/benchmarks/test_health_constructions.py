@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -15,13 +17,45 @@ from benchmarks.health.constructions import CONSTRUCTIONS
 from benchmarks.health.halves import CONSTRUCTIONS as HALVES
 from benchmarks.health.halves import SEEDS, TASKS, THREE_LABELS, is_known
 from benchmarks.health.harm import fell_behind, hung, lost_for_long, paid_less, swung, turned_nan
-from benchmarks.health.tampering import from_onset, hangs, leaves_alone, nan_rewards, set_ppo, stops, warms_up
-from benchmarks.health.tasks import CARTPOLE, KEEPING, LIFTING, MILLING, MISSION, SHEDDING, TOLLING, WELDING, Task
+from benchmarks.health.tampering import (
+    crosses_observations,
+    deafens,
+    drifts,
+    from_onset,
+    hangs,
+    leaves_alone,
+    nan_rewards,
+    set_ppo,
+    stops,
+    warms_up,
+)
+from benchmarks.health.tasks import (
+    BLENDING,
+    BREWING,
+    CARTPOLE,
+    CROSSING,
+    DRILLING,
+    FISHING,
+    HUNTING,
+    KEEPING,
+    LIFTING,
+    MILLING,
+    MISSION,
+    SHEDDING,
+    TOLLING,
+    WELDING,
+    Task,
+)
 from benchmarks.health.trace import Trace, read_manifest, read_trace, trace_path, write_trace
-from benchmarks.health.train import Tamper, record_training
+from benchmarks.health.train import Bench, Clock, Tamper, record_training
 from mission_tui.fleet.events.metrics import Episodes, TrainingEnded, TrainingStarted, UpdateDone
 from mission_tui.fleet.specs.spec import Spec
+from mission_tui.trainer.vec_env.in_process import InlineVecEnv
 
+WORLDS = (
+    *(KEEPING, LIFTING, MILLING, SHEDDING, TOLLING, WELDING),
+    *(BLENDING, BREWING, CROSSING, DRILLING, FISHING, HUNTING),
+)
 TIMINGS = ("t", "trained_s", "rollout_s", "update_s", "env_s", "steps_per_s")
 
 
@@ -86,7 +120,7 @@ def test_a_rate_that_warms_up_is_what_was_asked_for_from_then_on() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
-@pytest.mark.parametrize("task", [KEEPING, LIFTING, MILLING, SHEDDING, TOLLING, WELDING], ids=lambda task: task.name)
+@pytest.mark.parametrize("task", WORLDS, ids=lambda task: task.name)
 def test_a_world_says_at_the_end_how_it_went(task: Task) -> None:
     """It is an environment as Gymnasium wants it, the same for the same seed, and only its last step has an outcome."""
     env = gymnasium.make(task.env.id, disable_env_checker=True)
@@ -108,6 +142,62 @@ def test_a_world_says_at_the_end_how_it_went(task: Task) -> None:
     paid = episode()
     assert np.isfinite(paid).all()
     assert paid == episode()
+
+
+def bench_of(taken: list[int]) -> tuple[Bench, InlineVecEnv]:
+    """Two environments whose observation is the step that they are at, and 100 more in the second; both say what they
+    were told to do.
+    """
+
+    class Counting(gymnasium.Env[np.ndarray, int]):
+        observation_space, action_space = (
+            gymnasium.spaces.Box(-1e3, 1e3, (1,), np.float32),
+            gymnasium.spaces.Discrete(2),
+        )
+
+        def __init__(self, first: float) -> None:
+            self.seen = first
+
+        def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+            return np.array([self.seen], np.float32), {}
+
+        def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+            taken.append(int(action))
+            self.seen += 1.0
+            return np.array([self.seen], np.float32), 0.0, False, False, {}
+
+    vec = InlineVecEnv([lambda: Counting(0.0), lambda: Counting(100.0)])
+    vec.reset()
+    return Bench(cast(Any, SimpleNamespace(env=vec)), cast(Any, None), Clock(), 7, 1), vec
+
+
+def test_crossed_observations_are_those_of_the_environment_before() -> None:
+    """The first shows what the last showed a step ago, as nothing newer is there."""
+    bench, vec = bench_of([])
+    crosses_observations(bench)
+    shown = [np.ravel(cast(Any, vec.step(np.array([1, 1]))[0])).tolist() for _ in range(3)]
+    assert shown == [[1.0, 1.0], [101.0, 2.0], [102.0, 3.0]]
+
+
+def test_observations_drift_by_the_same_in_every_update() -> None:
+    """Within an update they stay as far from their zero as they are."""
+    bench, vec = bench_of([])
+    tamper = drifts(2, 0.25)
+    shown = []
+    for update in range(1, 5):
+        tamper(bench, update)
+        shown.append(float(cast(Any, vec.step(np.array([1, 1]))[0])[0, 0]) - update)
+    assert shown == [0.0, 0.25, 0.5, 0.75]
+
+
+def test_deaf_environments_take_some_actions_of_their_own() -> None:
+    """In half of the steps one is drawn, which is now and then the one that was asked for."""
+    taken: list[int] = []
+    bench, vec = bench_of(taken)
+    deafens(bench)
+    for _ in range(100):
+        vec.step(np.array([1, 1]))
+    assert 100 < sum(taken) < 190
 
 
 @pytest.mark.slow
