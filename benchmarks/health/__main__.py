@@ -206,35 +206,39 @@ step ahead (`vf-0`, `no-value`, `no-critic`, `gamma-0`). *Came out* counts these
 are not counted. That list was fixed before it was counted, and has nothing in it that must be measured first, as that a
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
-ONCE = """The fresh tasks were planned on 28 November 2026 by somebody who had not read the rules. What is done to their
-runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There were six small
-worlds and one of Gymnasium's: `lifting`, two arms that hold one of two things, all normalised; `tolling`, episodes of
-500 steps, 8 environments with 512 steps of each an update; `welding`, two continuous actions of which one goes to 0.05
-and the other to 10, 64 environments with 16 steps of each an update; `milling`, discrete heads of five, three and two;
-`shedding`, a card game in which what is not allowed costs; `keeping`, of whose observations a third is blank, four of
-them stacked, paid at the end; `inverted-zoo`, InvertedPendulum with the settings of the RL zoo, one environment with 32
-steps an update, which is a tuning task since. A run has one of three labels:
+ONCE = """The fresh tasks were planned on 29 November 2026 by somebody who had not read the rules. What is done to their
+runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There are six small
+worlds and one of Gymnasium's: `brewing`, where one of two continuous actions is felt at once and the other after dozens
+of steps; `crossing`, three discrete heads that set the lights of three crossings, each of which fills the next, with
+rewards alone normalised; `blending`, three continuous actions and a reward that is a product of three factors;
+`hunting`, a prey that dodges to the side from which it was hunted less often, all normalised, whose episodes get
+shorter; `drilling`, a rare catastrophe that ends an episode and costs more than it can earn; `fishing`, a common stock
+and a reward that is shared in part, 48 environments with 20 steps of each an update; `double-clean`,
+InvertedDoublePendulum with CleanRL's settings for continuous actions: one environment, 2,048 steps an update in 320
+minibatches, a rate that decays. A run has one of three labels:
 
 - *sick*: one of its construction's tests of harm finds some, or what it is paid no longer tells the task
   (`reward-gone`, `reward-sign`, `liars`) and the return that it receives lies behind its twin's for thirty updates in a
   row, by the measure that is taken of scores. A harm that passes counts while it lasts.
 - *healthy*: nothing was done, or something that people do and that is known to be benign: `annealed`, `target-kl`,
-  `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `ent-0.01`, `whole-batch`, `gae-0.8`, `small-net`, `raw-advantage`
-  (advantages that are not normalised), and `resumed`, a training that is stopped and goes on as it was. New are
-  `large-net`, `relu`, `gamma-0.95`, `vf-1`, `lr-third` (a rate of 0.0003 for one of 0.001) and `warm-up`, a rate that
-  grows over the first twenty updates.
+  `wide-clip`, `clip-0.1`, `clip-vf`, `epochs-20`, `whole-batch`, `gae-0.8`, `raw-advantage` (advantages that are not
+  normalised), `large-net`, `relu`, `vf-1`, and `resumed`, a training that is stopped and goes on as it was. New are
+  `log-std-1` (a first log standard deviation of -1), `long-rollout` (twice as many steps an update), `no-ortho`,
+  `gae-1`, and `constant-lr`, a rate that does not decay where it did.
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They were judged once, after the last change of a rule of that time, and again after the one that `inverted-zoo` led to,
-which changed nothing of the others ("The two halves"). All 75 planned runs were recorded, and all are judged. With
-those of `inverted-zoo` that is 16 to which nothing was done, 22 with benign settings, 37 to which something harmful was
-done. Worlds and settings were tried out with other seeds (two to four, `shedding` with one), of which only the returns
-were looked at: what counts as a hit was made harder after that in three of them, and the cards of `shedding` fewer.
+They are judged once, after the last change of a rule that the sets before could have led to ("The two halves"). All 74
+planned runs were recorded, and all are judged: 14 to which nothing was done, 22 with benign settings, 38 to which
+something harmful was done, of which 25 are sick and 13 unclear. Worlds and settings were tried out with other seeds
+(one to four), of which only the returns were looked at: the prey was made faster after that, the yeast easier to keep
+alive, and boats were given a sonar; of the benign settings six were tried in one seed, and two were left out because
+they learned too slowly.
 
-Three of the five healthy runs of `tolling` (`healthy-tolling-s12`, `gae-0.8`, `gamma-0.95`) shut all booths early and
-never learned more. That was seen in their returns before anything was judged. They count as healthy, as was fixed:
-**all that is false on the fresh tasks is said of these three runs**, and may well be so."""
+All healthy runs learn, as was seen in their returns before anything was judged: the last fifth of each is the best one
+or close to it. Slowest are those of `double-clean`, which rise to the end at a rate that decays, and `whole-batch` of
+`drilling`. The machine was so busy meanwhile that every run counts as short of a core in nearly all of its updates. The
+environment of `double-clean` is that of a tuning task too, `double-pendulum`, with other settings."""
 
 UNCLEAR = """Nobody says of these whether they were sick; what would be false if they were healthy stands beside."""
 
@@ -419,22 +423,32 @@ that nothing teaches, or that looks no step ahead, is told of after six updates 
 caused it also where it began as information. Whoever did that had printed this page by mistake beyond this section,
 with the lists of unclear runs and of false incidents, and took nothing from them.
 
-A twelfth time: the lists of the eleventh set had been read, and rules were changed by what it missed. So seven
-tasks were planned and recorded, of kinds that were lacking still, by somebody who had read no rule and judged no run,
-but had seen the tables of the eleventh set on this page: things that two arms lift (`lifting`), long queues
-(`tolling`), two actions of very different sizes (`welding`), discrete heads (`milling`), cards (`shedding`), missing
-observations (`keeping`), and InvertedPendulum with the settings of the RL zoo (`inverted-zoo`). New among what is
-benign were a larger net, ReLU, a gamma of 0.95, a value loss of weight 1, a third of the rate and a rate that warms up.
-All was scored once, after the last of those changes: on the seven tasks **24 of 31 sick runs were found, 4 updates
-after what was done to them at the median** (23 and 5 as foreign logs), with five false warnings and five false
-criticals (0.56 per 1,000 updates each; three and two as foreign logs). All ten were of four trainings that learned
-little or nothing though nothing harmful was done to them, as had been written down before: three of `tolling`, and one
-of `inverted-zoo`. One of the foreign logs was a mistake: a return that climbs so steadily that every step is many
-deviations from standing still was called a jump. What it would have climbed anyway is left out since; in the tuning
-half that took one false warning away and moved one by two updates. `inverted-zoo` is a tuning task since, and of the
-six others nothing else is said than before. Missed were a changed sign of rewards, clipped rewards, late actions in two
-tasks, observations of thirty times the size, an entropy bonus of 1 from the beginning with continuous actions, and a
-value function that nothing teaches."""
+A twelfth time: the lists of the eleventh set had been read, and rules were changed by what it missed. So seven tasks
+were planned and recorded, of kinds that were lacking still, by somebody who had read no rule and judged no run, but had
+seen the tables of the eleventh set on this page: things that two arms lift (`lifting`), long queues (`tolling`), two
+actions of very different sizes (`welding`), discrete heads (`milling`), cards (`shedding`), missing observations
+(`keeping`), and InvertedPendulum with the settings of the RL zoo (`inverted-zoo`). New among what is benign were a
+larger net, ReLU, a gamma of 0.95, a value loss of weight 1, a third of the rate and a rate that warms up. There were 75
+runs: 16 left alone, 22 with benign settings, and 37 to which something harmful was done, of which 31 were sick. All was
+scored once, after the last of those changes: on the seven tasks **24 of 31 sick runs were found, 4 updates after what
+was done to them at the median** (23 and 5 as foreign logs), with five false warnings and five false criticals (0.56 per
+1,000 updates each; three and two as foreign logs). All ten were of four trainings that learned little or nothing though
+nothing harmful was done to them, as had been written down before: three of `tolling`, and one of `inverted-zoo`. One of
+the foreign logs was a mistake: a return that climbs so steadily that every step is many deviations from standing still
+was called a jump. What it would have climbed anyway is left out since; in the tuning half that took one false warning
+away and moved one by two updates. `inverted-zoo` is a tuning task since, and of the six others nothing else is said
+than before. Missed were a changed sign of rewards, clipped rewards, late actions in two tasks, observations of thirty
+times the size, an entropy bonus of 1 from the beginning with continuous actions, and a value function that nothing
+teaches. On the six that still score, all that is false is said of the three healthy runs of `tolling` that shut all
+booths early and never learned more (`healthy-tolling-s12`, `gae-0.8`, `gamma-0.95`), and may well be so.
+
+A thirteenth time: the lists of the twelfth set had been read. So seven tasks were planned and recorded, of kinds that
+were lacking still, by somebody who had read no rule and judged no run, but had seen this section's last paragraphs and
+the table of goals: two time scales (`brewing`), lights of three crossings (`crossing`), a product for a reward
+(`blending`), a prey that learns (`hunting`), rare catastrophes (`drilling`), a common stock (`fishing`), and
+InvertedDoublePendulum with CleanRL's settings (`double-clean`). New among what is harmful are observations of a
+neighbouring environment (`crossed`), actions by chance in half of the steps (`deaf`), and observations that drift from
+their zero (`drift`)."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good.
 
