@@ -232,7 +232,7 @@ They are judged once, after the last change of a rule that the sets before could
 planned runs were recorded, and all are judged: 14 to which nothing was done, 22 with benign settings, 38 to which
 something harmful was done, of which 25 are sick and 13 unclear. Worlds and settings were tried out with other seeds
 (one to four), of which only the returns were looked at: the prey was made faster after that, the yeast easier to keep
-alive, and boats were given a sonar; of the benign settings six were tried in one seed, and two were left out because
+alive, and boats were given a sonar; of the benign settings seven were tried in one seed, and two were left out because
 they learned too slowly.
 
 All healthy runs learn, as was seen in their returns before anything was judged: the last fifth of each is the best one

@@ -149,7 +149,7 @@ def bench_of(taken: list[int]) -> tuple[Bench, InlineVecEnv]:
     were told to do.
     """
 
-    class Counting(gymnasium.Env[np.ndarray, int]):
+    class Counting(gymnasium.Env[np.ndarray, Any]):
         observation_space, action_space = (
             gymnasium.spaces.Box(-1e3, 1e3, (1,), np.float32),
             gymnasium.spaces.Discrete(2),
@@ -161,7 +161,7 @@ def bench_of(taken: list[int]) -> tuple[Bench, InlineVecEnv]:
         def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
             return np.array([self.seen], np.float32), {}
 
-        def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
             taken.append(int(action))
             self.seen += 1.0
             return np.array([self.seen], np.float32), 0.0, False, False, {}
