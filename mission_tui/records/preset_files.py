@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from mission_tui.errors import MissionError, PresetError, UsageError, nearest
 from mission_tui.fleet.specs.health_file import HealthFile, read_health
-from mission_tui.fleet.specs.preset import PresetFile, PresetOrigin, read_preset
+from mission_tui.fleet.specs.preset import PresetFile, PresetOrigin, read_clusters, read_preset, resolve
 from mission_tui.fleet.text import clean
 from mission_tui.paths import preset_origin
 from mission_tui.plain_files import make_folder
@@ -98,7 +98,6 @@ def load_preset(name_or_path: str, dirs: Sequence[Path]) -> PresetFile:
 
 def resolved_preset(name_or_path: str, dirs: Sequence[Path], health: Sequence[HealthFile]) -> Spec:
     """What a launch of the preset that `name_or_path` means would train. Raises as `load_preset`."""
-    from mission_tui.fleet.specs.preset import resolve  # who only lists presets resolves none
 
     preset = load_preset(name_or_path, dirs)
     return resolve(preset, lambda base: base_of(preset, base, dirs), health=health)
@@ -184,7 +183,6 @@ def _read(path: Path, origin: PresetOrigin) -> PresetFile:
 
 def load_clusters(path: Path) -> MachineTables | None:
     """What the user's file of clusters at `path` asks of each engine; None without one. Raises `PresetError`."""
-    from mission_tui.fleet.specs.preset import read_clusters  # who only lists presets resolves none
 
     return read_clusters(read_toml(path), path) if path.is_symlink() or path.exists() else None
 

@@ -55,7 +55,6 @@ def write_comparison(found: Comparison) -> None:
 
 def comparison_tables(found: Comparison) -> Iterator[tuple[str, Table]]:
     """Title and table: results, seeds together, which setting is best, what differs in settings and provenance."""
-    from mission_tui.fleet.text import clean
 
     metric = clean(found.metric)
     yield f"{metric}, {_over(found)}", _results(found)
@@ -141,8 +140,6 @@ def _groups(found: Comparison) -> Table:
 
 
 def _ranking(found: Comparison) -> Table:
-    from mission_tui.fleet.specs.flat_settings import value_word
-    from mission_tui.fleet.text import clean
 
     names = list(found.ranking[0].settings)
     by_iqm, seeded = found.ranked_by == "iqm", has_seeds(found)
@@ -178,8 +175,6 @@ def _contrasts(found: Comparison) -> Table:
 
 
 def _differing(found: Comparison, rows: Sequence[Row]) -> Table:
-    from mission_tui.fleet.specs.flat_settings import value_word
-    from mission_tui.fleet.text import clean
 
     table = Table(("", *(letter for letter, _ in _lettered(found))))
     for row in rows:

@@ -19,7 +19,7 @@ import msgspec
 
 from mission_tui.cli.terminal_output import Styled, Table, write
 from mission_tui.errors import UsageError, install_words
-from mission_tui.fleet.timed_runs import pace_of
+from mission_tui.fleet.timed_runs import Side, incomparable, noise_of, pace_of, ratio_of
 from mission_tui.present.numbers import DASH, count, duration, in_unit, measure, size
 from mission_tui.records.atomic import write_atomic_group
 
@@ -47,7 +47,6 @@ class BenchResult:
 
 def bench_result(benched: Benched, recorded: Side | None) -> BenchResult:
     """The measurement with its verdict, against the second side or an earlier one."""
-    from mission_tui.fleet.timed_runs import Side, incomparable, noise_of, ratio_of
 
     sides = tuple(msgspec.convert(facts, Side) for facts in benched.sides)
     if recorded is not None:
@@ -113,7 +112,6 @@ def bench_facts(found: BenchResult) -> dict[str, Any]:
 
 
 def _side_facts(side: Side) -> dict[str, Any]:
-    from mission_tui.fleet.timed_runs import pace_of
 
     facts: dict[str, Any] = msgspec.to_builtins(side)
     return {**facts, "steps_per_s": msgspec.to_builtins(pace_of(side.rates))}
@@ -195,7 +193,6 @@ def _sweep_cells(row: SweepRow) -> Iterator[str]:
 
 def write_bench(found: BenchResult) -> None:
     """Print the repeats, each side in a line, the verdict, and what to mind."""
-    from mission_tui.fleet.timed_runs import pace_of
 
     heads = ("", "steps/s", "at the end", "updates", "late", "rollout", "update", "other", "CPU", "elsewhere", "memory")
     table = Table((*heads, "best return"), numbers=frozenset((*heads[1:], "best return")))

@@ -33,7 +33,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Styled, Table, print_error, write
 from mission_tui.errors import EX_FAILED, MissionError, UsageError
 from mission_tui.fleet.specs.quantity import parse_span_s
-from mission_tui.present.numbers import DASH, count
+from mission_tui.present.numbers import DASH, count, duration
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
@@ -210,7 +210,6 @@ def _sweep(
     from mission_tui.fleet.timed_runs import Side
     from mission_tui.fleet.tuning.sweep import plan_sweep, sweep_result
     from mission_tui.fleet.tuning.tune_state import label_of
-    from mission_tui.present.numbers import duration
     from mission_tui.records.tuning_files import load_profile, profile_path, write_profile
 
     (sweeps, given), (seconds, repeats, keep) = words, how

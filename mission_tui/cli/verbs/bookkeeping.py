@@ -261,7 +261,6 @@ def _leftover_facts(it: LeftoverRow) -> dict[str, Any]:
 
 
 def _show_leftovers(found: tuple[LeftoverRow, ...]) -> None:
-    from mission_tui.fleet.text import clean
 
     table = Table(
         ("kind", "pid or name", "run", "verdict", "age", "memory", "vram", "command"),
@@ -317,7 +316,6 @@ def rm_command(
 
 
 def _remove(session: Session, runs: tuple[str, ...], *, undo: bool, now: bool, as_json: bool) -> None:
-    from mission_tui.cli.answers import print_accepted
     from mission_tui.ipc.requests import Remove, Restore
 
     with session.connect() as connection:

@@ -377,7 +377,6 @@ def _passed_on(session: Session, view: RunView, tracker: str | None) -> TrackSta
     """How far the run has come there now. Raises `MissionError` with what its process said, and for a foreign run: its
     files would say what of this user's is passed on, and where to.
     """
-    from pathlib import Path
 
     from mission_tui.records.atomic import read_json
     from mission_tui.records.runs.attempt import TrackState, read_spec

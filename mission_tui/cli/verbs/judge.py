@@ -25,10 +25,10 @@ from mission_tui.cli.options import complete_presets, count_of, examples, finite
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import Colour, RowsProgress, Styled, print_error, shown_meanwhile, write
 from mission_tui.errors import UsageError
-from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.events.findings import GRAVITY, Finding
 from mission_tui.fleet.events.metrics import RETURN, MetricRecord, UpdateDone, number
 from mission_tui.fleet.health import HealthJudge, Settings, settings_of
-from mission_tui.fleet.health.judge import unfit
+from mission_tui.fleet.health.judge import ROUNDS, unfit
 from mission_tui.fleet.health.replay import MissingRows, replay
 from mission_tui.fleet.health.settings import (
     OF_ANY,
@@ -450,7 +450,6 @@ class _Judged:
 
     def say_line(self) -> None:
         """Its line among several: the worst of it, its size, its algorithm, where it is, and which rules spoke."""
-        from mission_tui.fleet.health.settings import UNKNOWN
         from mission_tui.fleet.text import clean
         from mission_tui.present.numbers import count
 
@@ -462,9 +461,7 @@ class _Judged:
 
     def say_all(self, most: int | None = None) -> None:
         """All that is to be said of it; with `most`, of no more findings than that, and what the others are."""
-        from mission_tui.fleet.health.judge import ROUNDS
         from mission_tui.present.numbers import count
-        from mission_tui.records.logs.log import by_row
 
         findings = self.findings
         many = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}" if findings else "no findings"
@@ -502,7 +499,6 @@ def _of_each_rule(findings: Sequence[Finding], most: int) -> list[Finding]:
     """At most `most` of `findings`, in their order: the first of each rule and severity, then the second of each, the
     worst first.
     """
-    from mission_tui.fleet.events.findings import GRAVITY
 
     seen: Counter[tuple[str, str]] = Counter()
     places = []

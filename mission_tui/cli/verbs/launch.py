@@ -17,13 +17,21 @@ import click
 import mission_tui
 from mission_tui.cli import options
 from mission_tui.cli.answers import answer_facts, merged, print_accepted, print_changes
-from mission_tui.cli.follow_runs import ask_engines, views_of
+from mission_tui.cli.follow_runs import (
+    ask_engines,
+    details_of,
+    exit_code,
+    say_answers,
+    until_answered,
+    until_ended,
+    views_of,
+)
 from mission_tui.cli.options import duration_option, json_option, lasting, runs_argument, set_option, timesteps_option
 from mission_tui.cli.plan import LaunchArguments, Planned, own_code_facts, planned, say_origins
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import EX_INTERRUPTED, confirm, print_error, write
 from mission_tui.errors import EX_USAGE, UsageError
-from mission_tui.fleet.launch_plan import LONGEST_NAME, check_name
+from mission_tui.fleet.launch_plan import LONGEST_NAME, check_name, counted_seeds
 
 if TYPE_CHECKING:
     from mission_tui.fleet.specs.spec import LaunchItem
@@ -178,7 +186,6 @@ def _seeds(seed: tuple[int, ...], count: int | None) -> tuple[int, ...]:
         return seed
     if len(seed) > 1:
         raise UsageError("--seeds N counts up from one --seed: give --seed once, or leave --seeds out")
-    from mission_tui.fleet.launch_plan import counted_seeds
 
     return counted_seeds(count, seed[0] if seed else None)
 
@@ -206,7 +213,6 @@ def _answered(session: Session, launched: Launched) -> tuple[tuple[RunView, ...]
     elsewhere = [view.id for view in launched.runs if view.launcher != LAUNCHERS[0]]
     if not elsewhere:
         return launched.runs, 0
-    from mission_tui.cli.follow_runs import say_answers, until_answered
 
     try:
         answered = {view.id: view for view in until_answered(session, elsewhere)}
@@ -217,7 +223,6 @@ def _answered(session: Session, launched: Launched) -> tuple[tuple[RunView, ...]
 
 def _wait(session: Session, launched: Launched, plan: Planned, as_json: bool) -> int:
     """Show the runs until they have ended. What is shown goes to stderr when stdout is to hold a document."""
-    from mission_tui.cli.follow_runs import details_of, exit_code, until_ended
     from mission_tui.cli.tables.progress import board_on
     from mission_tui.cli.tables.runs import fleet_table, settings_table
 

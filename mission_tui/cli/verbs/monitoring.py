@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -88,7 +88,6 @@ def status_command(
 
 
 def _known_states(states: tuple[str, ...]) -> tuple[str, ...]:
-    from typing import get_args
 
     from mission_tui.fleet.events.outcome import RunState
     from mission_tui.fleet.views.snapshot import ENDS

@@ -21,6 +21,7 @@ from mission_tui.cli.plan import (
     own_code_facts,
     planned,
     resolved,
+    save_preset,
     say_origins,
 )
 from mission_tui.cli.session import Session, pass_session
@@ -160,7 +161,6 @@ def save(
     as_json: bool,
 ) -> None:
     """Save PRESET with changes as the preset NAME, in your own folder of presets."""
-    from mission_tui.cli.plan import save_preset
     from mission_tui.cli.tables.documents import write_document
     from mission_tui.fleet.specs.preset import Saving
 

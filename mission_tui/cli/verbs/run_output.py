@@ -21,7 +21,7 @@ from mission_tui.cli.options import examples, json_option, run_argument, runs_ar
 from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import CsvRows, Table, inert, print_error, write, write_over
 from mission_tui.errors import MissionError, UsageError, install_words
-from mission_tui.fleet.text import as_left
+from mission_tui.fleet.text import as_left, clean_line
 
 if TYPE_CHECKING:
     from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
@@ -226,7 +226,6 @@ def _write_csv_of_many(views: Sequence[RunView]) -> None:
 
 
 def _write_rows(heads: Sequence[str], runs: Sequence[tuple[Sequence[object], list[UpdateDone]]]) -> None:
-    from mission_tui.fleet.text import clean_line
 
     tags = sorted({tag for _, updates in runs for it in updates for tag in it.metrics})
     rows = CsvRows()

@@ -28,7 +28,7 @@ from mission_tui.cli.session import Session, pass_session
 from mission_tui.cli.terminal_output import print_error, write
 from mission_tui.errors import EX_UNAVAILABLE, MissionError, NoSupervisorError, StoppedSupervisorError, UsageError
 from mission_tui.fleet.specs.secrecy import is_secret
-from mission_tui.ipc.start import SUPERVISOR
+from mission_tui.ipc.start import SUPERVISOR, ensure_supervisor, operator_socket, start_readonly_server, was_stopped
 from mission_tui.paths import home_dir, lingers, socket_dir
 
 if TYPE_CHECKING:
@@ -136,7 +136,6 @@ def bridge_command(session: Session, unless_stopped: bool) -> int:
 
 def _link(session: Session, *, unless_stopped: bool) -> socket.socket:
     from mission_tui.ipc.sockets import connect
-    from mission_tui.ipc.start import ensure_supervisor, operator_socket, start_readonly_server, was_stopped
 
     if session.received or (session.readonly and not session.is_supervised):
         if session.received:

@@ -27,10 +27,10 @@ from mission_tui.errors import DamagedError, UsageError
 from mission_tui.fleet.capacity.admission import gpu_for
 from mission_tui.fleet.capacity.demand import ReferenceSpeed
 from mission_tui.fleet.capacity.reference_runs import ReferenceRun, differences, pace_of_several, reference_runs
-from mission_tui.fleet.events.metrics import MetricRecord, TrainingStarted
+from mission_tui.fleet.events.metrics import RETURN, MetricRecord, TrainingStarted
 from mission_tui.fleet.history.run import MetricsState, RunHistory, course_rows, goal_of, setting_changes
 from mission_tui.fleet.phases import PhaseHistory
-from mission_tui.fleet.specs.spec import LAUNCHERS, Spec
+from mission_tui.fleet.specs.spec import LAUNCHERS, Spec, is_driver
 from mission_tui.fleet.store import Store
 from mission_tui.fleet.strip import Cell, CellHistory, GpuTrack, Lane, Strip
 from mission_tui.fleet.text import as_left, clean_line
@@ -121,7 +121,6 @@ def _course(records: Iterable[MetricRecord], spec: Spec | None) -> MetricsState:
 async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
     """The comparison. Raises `MissionError` for runs that cannot be compared."""
     # Not before somebody compares: every start of a supervisor would wait for it.
-    from mission_tui.fleet.events.metrics import RETURN
     from mission_tui.records.runs.comparison_sides import compare_runs
 
     folders = [core.run_dir(resolve_run(core, ref)).path for ref in request.runs]
@@ -132,7 +131,6 @@ async def compare(core: RunCatalog, request: Compare) -> ComparisonReply:
 async def sides(core: RunCatalog, request: GetSides) -> SidesReply:
     """What there is to compare of the runs. Raises `MissionError` for one whose spec cannot be read."""
     from mission_tui.fleet.comparison_sides import packed
-    from mission_tui.fleet.specs.spec import is_driver
     from mission_tui.records.runs.comparison_sides import read_sides
 
     views = [view for view in named_views(core, request.runs) if not is_driver(view.preset)]
