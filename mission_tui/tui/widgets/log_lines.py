@@ -112,7 +112,7 @@ class LogLines(Lines):
 
     def _status(self, width: int) -> Strip:
         if not self._lines:
-            return line([(" nothing was printed yet", colours.QUIET)], width)
+            return line([(" nothing was printed", colours.QUIET)], width)
         if self._apart:
             found = len({at for at, _ in self._rows})
             said = f"{_lines(found)} found{self._part(' in the')}"
