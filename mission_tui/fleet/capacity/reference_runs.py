@@ -28,7 +28,9 @@ _ROWS = 20
 _ENV = ("id", "n_envs", "vec", "n_workers", "kwargs", "config", "wrappers", "normalize", "frame_stack")
 _PPO = ("n_steps", "batch_size", "n_epochs", "net_arch", "policy", "policy_kwargs", "algo", "use_sde")
 _NET = ("net_arch", "policy", "policy_kwargs")
-"""What a step costs hangs on these alone by orders of magnitude: nothing of another net foretells it."""
+"""What a step costs hangs on these alone by orders of magnitude, as it does on the algorithm: no run with another of
+them foretells it.
+"""
 _RUN = ("device", "engine", "precision", "compile", "tf32", "threads", "auto_scale", "callbacks")
 _ENDS = ("low_steps_per_s", "high_steps_per_s")
 _RUNS = 5
@@ -63,8 +65,9 @@ def differences(spec: Spec, other: Spec) -> tuple[str, ...]:
 
 
 def _has_net_of(spec: Spec, other: Spec) -> bool:
-    mine, theirs = learning_table(spec)[1], learning_table(other)[1]
-    return all(getattr(mine, name, None) == getattr(theirs, name, None) for name in _NET)
+    """Whether both train the same net, and by the same algorithm."""
+    (here, mine), (there, theirs) = learning_table(spec), learning_table(other)
+    return here == there and all(getattr(mine, name, None) == getattr(theirs, name, None) for name in _NET)
 
 
 def _of_algorithms(spec: Spec, other: Spec) -> list[str]:

@@ -72,7 +72,9 @@ def test_a_whole_run_takes_what_lies_between_updates_too() -> None:
 
 
 def test_another_setting_of_the_same_preset_is_named() -> None:
-    """The fewer differ, the better; a run of another preset with other settings says nothing, nor does another net."""
+    """The fewer differ, the better; a run of another preset with other settings says nothing, nor does another net,
+    nor another algorithm.
+    """
     near, far = of_ppo(n_steps=32), structs.replace(of_ppo(n_steps=32), env=EnvSpec(id="CartPole-v1", n_envs=8))
     stranger = structs.replace(near, preset="q")
     found = reference_runs(
@@ -82,6 +84,8 @@ def test_another_setting_of_the_same_preset_is_named() -> None:
     assert found[0].pace.differs == ("ppo.n_steps 32",)
     assert found[1].pace.differs == ("env.n_envs 8", "ppo.n_steps 32")
     assert reference_runs(SPEC, [past("trial", of_ppo(net_arch=(1024, 512)), 50.0, 4.0)]) == []
+    dqn = structs.replace(SPEC, run=structs.replace(SPEC.run, algo="dqn"))
+    assert reference_runs(SPEC, [past("dqn", dqn, 50.0, 4.0)]) == []
 
 
 def test_what_never_trained_here_foretells_nothing() -> None:
