@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
@@ -353,7 +354,7 @@ class _Relapse:
     """Whether the return has fallen at once to where it was long ago, and values are surprised by that."""
 
     def __init__(self) -> None:
-        self._levels: list[float] = []
+        self._levels = array("d")
         self._updates: list[int] = []
         # Lists, as all of each is gone through in every update.
         self._returns = Window[float](2 * LATELY)
