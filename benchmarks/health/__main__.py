@@ -207,13 +207,14 @@ are not counted. That list was fixed before it was counted, and has nothing in i
 return fell. *Nothing or benign done* is what a user meets: healthy trainings alone, with settings that people use."""
 
 ONCE = """The fresh tasks were planned on 29 November 2026 by somebody who had not read the rules. What is done to their
-runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There are six small
+runs, the tests of harm and the labels were fixed and committed before any of them was recorded. There were six small
 worlds and one of Gymnasium's: `brewing`, where one of two continuous actions is felt at once and the other after dozens
 of steps; `crossing`, three discrete heads that set the lights of three crossings, each of which fills the next, with
 rewards alone normalised; `blending`, three continuous actions and a reward that is a product of three factors;
 `hunting`, a prey that dodges to the side from which it was hunted less often, all normalised, whose episodes get
 shorter; `drilling`, a rare catastrophe that ends an episode and costs more than it can earn; `fishing`, a common stock
-and a reward that is shared in part, 48 environments with 20 steps of each an update; `double-clean`,
+and a reward that is shared in part, 48 environments with 20 steps of each an update, which is a
+tuning task since; `double-clean`,
 InvertedDoublePendulum with CleanRL's settings for continuous actions: one environment, 2,048 steps an update in 320
 minibatches, a rate that decays. A run has one of three labels:
 
@@ -228,12 +229,13 @@ minibatches, a rate that decays. A run has one of three labels:
 - *unclear*: something harmful was done and no harm is seen. From then on it counts neither as healthy nor as sick; it
   is listed with what was said of it.
 
-They are judged once, after the last change of a rule that the sets before could have led to ("The two halves"). All 74
-planned runs were recorded, and all are judged: 14 to which nothing was done, 22 with benign settings, 38 to which
-something harmful was done, of which 25 are sick and 13 unclear. Worlds and settings were tried out with other seeds
-(one to four), of which only the returns were looked at: the prey was made faster after that, the yeast easier to keep
-alive, and boats were given a sonar; of the benign settings seven were tried in one seed, and two were left out because
-they learned too slowly.
+They were judged once, after the last change of a rule of that time, and again after the one that `fishing` led to,
+which changed nothing of the others ("The two halves"). All 74 planned runs were recorded, and all are judged. With
+those of `fishing` that is 14 to which nothing was done, 22 with benign settings, 38 to which something harmful was
+done, of which 25 are sick and 13 unclear. Worlds and settings were tried out with other seeds (one to four), of which
+only the returns were looked at: the prey was made faster after that, the yeast easier to keep alive, and boats were
+given a sonar; of the benign settings seven were tried in one seed, and two were left out because they learned too
+slowly.
 
 All healthy runs learn, as was seen in their returns before anything was judged: the last fifth of each is the best one
 or close to it. Slowest are those of `double-clean`, which rise to the end at a rate that decays, and `whole-batch` of
@@ -448,7 +450,17 @@ the table of goals: two time scales (`brewing`), lights of three crossings (`cro
 (`blending`), a prey that learns (`hunting`), rare catastrophes (`drilling`), a common stock (`fishing`), and
 InvertedDoublePendulum with CleanRL's settings (`double-clean`). New among what is harmful are observations of a
 neighbouring environment (`crossed`), actions by chance in half of the steps (`deaf`), and observations that drift from
-their zero (`drift`)."""
+their zero (`drift`). Four rules had been changed by the tuning half in between, as stands there. All was scored once,
+after the last of those changes: on the seven tasks **22 of 25 sick runs were found, 2.5 updates after what was done to
+them at the median** (20 and 4 as foreign logs), with six false warnings and two false criticals (1.10 and 0.37 per
+1,000 updates; none and two as foreign logs). All eight were of `fishing`, whose return falls at first and then finds
+new bests for thirty updates. Seven were mistakes: a critical said that values are worse than a constant, because they
+had been before there were trends to judge by, and gave 0.48 as their explained variance; and large gradients were
+warned of, as beside a return far from its best, at its best. Each begins only with what is so at that moment, since
+then. In the tuning half that took four findings away, of sick runs all; one of those runs, as a foreign log, had been
+found by such a critical alone. `fishing` is a tuning task since, and of the six others nothing else is said than
+before. Missed were a changed sign of rewards and actions by chance of `crossing`, and clipped rewards of `blending`; as
+foreign logs also a gamma of 0 in two tasks."""
 
 NO_SCORE = """Nothing below was held out: rules were changed until these numbers were good.
 

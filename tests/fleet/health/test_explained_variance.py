@@ -131,6 +131,12 @@ def test_worse_than_none_is_critical() -> None:
     assert explained([0.5, 0.5, -50.0] * 100).changes == []
 
 
+def test_what_was_worse_before_trends_could_be_judged_is_no_critical() -> None:
+    """Values that have come to explain returns since are not worse than a constant, whatever the return does."""
+    assert explained([-0.9] * 75 + [0.6] * 60, WORSE).changes == []
+    assert explained([-0.9] * 95 + [0.6] * 60, WORSE).changes[0] == (100, "critical")
+
+
 def test_values_that_explain_what_varies_are_worse_than_none_only_where_nothing_does() -> None:
     """Of pieces of one long episode most have returns that hardly vary, and values miss those by next to nothing."""
 

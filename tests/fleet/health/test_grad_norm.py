@@ -52,6 +52,13 @@ def test_a_run_that_does_well_may_have_them() -> None:
     assert [severity for _, severity in norms([60.0] * 220, rising + NOISE[:100]).changes] == ["info"]
 
 
+def test_it_does_not_begin_where_the_return_has_just_found_new_bests() -> None:
+    """The return was poor until lately; it is neither that now nor far from its best."""
+    back = [*NOISE[:36], *(float(n) for n in range(24))]
+    assert norms([1.0] * 40 + [6.0] * 20, back).changes == []
+    assert norms([1.0] * 40 + [6.0] * 20, NOISE).changes != []
+
+
 def test_critical_is_an_explosion() -> None:
     """Above 100 caps and ten times what the run is used to; always that large is one once values had their time."""
     seen = norms([1.0] * 100 + [60.0] * 20)

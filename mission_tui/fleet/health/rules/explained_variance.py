@@ -87,7 +87,7 @@ class ExplainedVariance(Rule):
         self._poor = Hysteresis(limits.needed, limits.window)
         self._harmful = Hysteresis(1, limits.critical_updates)
         self._stagnant = Hysteresis(FLAT, LOOKS)
-        self._on = False
+        self._on = self._harms = self._worse_now = False
         self._best, self._good_until = -math.inf, 0
         self._first_losses: list[float] = []
         self._widest, self._met_none = 0.0, 0
@@ -120,7 +120,9 @@ class ExplainedVariance(Rule):
         asked = self._poor.count >= self._limits.needed and self._is_stuck
         opened = self._on or (asked and not self._explain_together and self._could_explain())
         self._on = self._poor.on and opened and not self._success.at_ceiling
-        if self._harmful.on and self._success.poor:
+        # It begins with what is so now, and not with what was before there were trends to judge by.
+        self._harms = self._harmful.on and self._success.poor and (self._harms or self._worse_now)
+        if self._harms:
             return "critical"
         return "warning" if self._on else None
 
@@ -221,8 +223,8 @@ class ExplainedVariance(Rule):
         self._best = max(self._best, typical) if len(self._values) >= FLAT else self._best
         self._poor.update(over=value < limits.warning, calm=value >= limits.leave)
         if len(self._values) == limits.critical_updates:
-            harmful = typical < limits.critical and not self._explain_together
-            self._harmful.update(over=harmful, calm=typical >= limits.critical / 2.0)
+            self._worse_now = typical < limits.critical and not self._explain_together
+            self._harmful.update(over=self._worse_now, calm=typical >= limits.critical / 2.0)
 
     @property
     def _explain_together(self) -> bool:

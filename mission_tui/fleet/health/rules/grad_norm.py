@@ -75,7 +75,8 @@ class GradNorm(Rule):
         if not self._high.on:
             self._exploded, self._severity = False, None
             return None
-        poor, risen = self._success.poor, self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
+        poor = self._success.poor and not (self._severity is None and self._success.rises_now)
+        risen = self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
         far = self._times > limits.critical
         self._exploded = self._exploded or (far and risen > limits.critical_rise)
         if not (poor or self._exploded):
