@@ -76,6 +76,9 @@ WHOLE_GRADIENTS = "leave gradients their usual length"
 LOOK_AHEAD = "let the policy look further ahead"
 TEACH_VALUES = "give the value loss its usual weight"
 SMALLER_BONUS = "lower the entropy bonus to a usual one"
+FURTHER_AHEAD = "let values look further ahead"
+GIVE_WEIGHT = "give the value loss a weight"
+"""What the rule of the values says in place of two of these, which it knows more of."""
 USUAL_ADVICE = frozenset(
     (
         RAISE_RATE,
@@ -85,6 +88,8 @@ USUAL_ADVICE = frozenset(
         LOOK_AHEAD,
         TEACH_VALUES,
         SMALLER_BONUS,
+        FURTHER_AHEAD,
+        GIVE_WEIGHT,
         LOWER_FOR_STEPS,
         LOWER_RATE,
     )
@@ -115,8 +120,10 @@ def _key(assignments: tuple[str, ...]) -> str:
 
 
 def evidence_key(rule: str, advice: str, assignment: str) -> tuple[str, str]:
-    """Under which rule and setting trainings are counted that followed `advice` of `rule`."""
-    return ANY_RULE if advice in USUAL_ADVICE else rule, assignment.partition("=")[0]
+    """Under which rule and setting trainings are counted that followed `advice` of `rule`; whether that says to compare
+    first is no other cure.
+    """
+    return ANY_RULE if advice.partition("; ")[0] in USUAL_ADVICE else rule, assignment.partition("=")[0]
 
 
 def _rate(settings: Settings, row: Row | None) -> Words | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rule import Row
 from mission_tui.fleet.health.rules.explained_variance import ExplainedVariance
-from mission_tui.fleet.health.usual_settings import LossParts, usual_first
+from mission_tui.fleet.health.usual_settings import LossParts, evidence_key, usual_first
 from tests.fleet.health.rounds import Round, judged, row
 
 OURS = Settings(ours=True, total_timesteps=200 * 1024, rollout=1024, gamma=0.99, vf_coef=0.5)
@@ -72,6 +72,7 @@ def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_firs
     )
     assert words.advice == f"give the value loss a weight; {compare}"
     assert words.advice_set == ("ppo.vf_coef=0.5",)
+    assert evidence_key("explained-variance", words.advice, "ppo.vf_coef=0.5") == ("any", "ppo.vf_coef")
     assert usual_first("explained-variance", words, settings, LossParts(settings), risen[-1]) == words
     assert "compare" not in said(flat(), settings).words[0].advice
     assert words.compare_first

@@ -41,7 +41,7 @@ from mission_tui.fleet.health.phrases import (
 )
 from mission_tui.fleet.health.rule import Explanation, Hysteresis, Row, Rule, RuleContext
 from mission_tui.fleet.health.trust_region import RateCourse
-from mission_tui.fleet.health.usual_settings import USUAL_GAMMA, USUAL_VALUE_COEF
+from mission_tui.fleet.health.usual_settings import FURTHER_AHEAD, GIVE_WEIGHT, USUAL_GAMMA, USUAL_VALUE_COEF
 from mission_tui.fleet.windows import Numbers, Sorted, Window
 
 TAG = "train/explained_variance"
@@ -338,7 +338,7 @@ class ExplainedVariance(Rule):
             untaught = self.context.losses.values_are_untaught
             ahead = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
             better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={ahead:g}"
-            advice = "give the value loss a weight" if untaught else "let values look further ahead"
+            advice = GIVE_WEIGHT if untaught else FURTHER_AHEAD
             return f"{advice}; {compared_first(settings)}" if self._compares else advice, (better,)
         if self._sees_nothing:
             return "look at what the environment shows the policy: print the observations of a few steps", ()
