@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 
+from msgspec import structs
+
 from mission_tui.fleet.health import Settings
 from mission_tui.fleet.health.rules.grad_norm import GradNorm
 from mission_tui.fleet.health.settings import settings_of
@@ -106,6 +108,17 @@ def test_large_values_ask_for_normalised_rewards_and_small_ones_for_a_lower_rate
         assert words.cause.startswith(cause)
         assert words.advice_set == (assignment,)
         assert change(spec, words.advice_set) != spec
+
+
+def test_rewards_of_a_run_that_has_learned_are_normalised_only_where_they_have_another_scale() -> None:
+    """Ever larger gradients are no sign of that after a real rise: three trainings that went on so did worse."""
+    settings = structs.replace(SETTINGS, normalize_reward=False, normalize_obs=False, ours=True)
+    risen = [float(n) for n in range(60)] + [5.0 + noise for noise in NOISE[:60]]
+    words = norms([1.0] * 60 + [60.0] * 60, risen, settings, value_loss=900.0).words[0]
+    assert words.advice.startswith("look for what changed in the environment or its rewards; if nothing did, normalise")
+    assert words.advice_set == ()
+    words = norms([1.0] * 60 + [200.0] * 60, risen, settings, value_loss=900.0).words[0]
+    assert words.advice_set == ("env.normalize={ obs = false, reward = true }",)
 
 
 def test_a_normaliser_that_leaves_rewards_as_they_are_is_for_a_new_training() -> None:

@@ -26,6 +26,10 @@ SPREADS = ("policy/entropy_ratio", "policy/std_min_ratio")
 MOVED = 0.05
 """A policy whose entropy or deviation differs from the first one by so much of it has been moved."""
 EVIDENCE = 8
+OTHER_SCALE = 100.0
+"""How far gradients have risen where rewards have another scale, so that values have to learn one anyway. Rewards of
+100 times the size made it 130 x and more, reversed ones up to 38 x.
+"""
 TINY = 1e-300
 
 
@@ -44,7 +48,7 @@ class GradNorm(Rule):
         self._high = Hysteresis(1, limits.updates)
         self._times = 0.0
         self._us = Numbers(limits.updates)
-        self._exploded = False
+        self._exploded = self._rescaled = False
         self._severity: Severity | None = None
         self._success = Success.shared(context, limits.best_share)
         self._warm_up = critic_warm_up(context)
@@ -73,12 +77,13 @@ class GradNorm(Rule):
                 self._times = self._norms.median / self._cap
                 self._high.update(over=self._times > limits.warning, calm=self._times < limits.warning / 2.0)
         if not self._high.on:
-            self._exploded, self._severity = False, None
+            self._exploded, self._rescaled, self._severity = False, False, None
             return None
         poor = self._success.poor and not (self._severity is None and self._success.rises_now)
         risen = self._times * self._cap / max(self._usual.at(0.5) or 0.0, TINY)
         far = self._times > limits.critical
         self._exploded = self._exploded or (far and risen > limits.critical_rise)
+        self._rescaled = self._rescaled or risen > OTHER_SCALE
         if not (poor or self._exploded):
             self._severity = None
         elif self._times > limits.warning and self.context.returns.warm:
@@ -111,12 +116,18 @@ class GradNorm(Rule):
         return not self._us or statistics.median(self._us) < self.context.limits.policy_frozen.u
 
     def explain(self, severity: Severity) -> Explanation:
-        """Tells the scale of rewards from an update that is worked too hard."""
+        """Tells the scale of rewards from an update that is worked too hard, and from another change of the task."""
+        assignments: tuple[str, ...]
         row, settings, limits = self._rows[-1], self.context.settings, self._limits
         large = phrases.is_large(row, settings)
         level = limits.critical if severity == "critical" else limits.warning
         scale = phrases.reward_scale_sentence(row, settings)
-        if large:
+        if large and self._success.gained and not self._rescaled:
+            # What it learned, it learned at this scale: of three that went on with another all did worse, of five whose
+            # return held none did better.
+            advice = f"{phrases.ENVIRONMENT_FIRST}; if nothing did, {phrases.normalise_anew(settings)}"
+            cause, assignments = scale, ()
+        elif large:
             cause, assignments = scale, phrases.normalized_rewards(settings)
             advice = "normalise rewards" if assignments else phrases.normalise_anew(settings)
         else:
