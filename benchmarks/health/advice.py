@@ -54,6 +54,9 @@ KEPT = Path(__file__).parent / "advice.jsonl"
 MARGIN = 0.10
 """Of what the twin learned: a smaller difference between the arms is none, as in `fleet.trials`."""
 
+NOT_TAKEN = ("hurts", "no difference")
+"""What a trial says of advice that is then left."""
+
 Word = Literal["cured", "better", "no difference", "worse", "refused"]
 
 
@@ -258,12 +261,13 @@ def follow(pair: Pair, found: Finding) -> Outcome:
         return told
     if compares:
         told = replace(told, trial=compared_first(pair, found, sick, better))
-    taken, words = (sick, ()) if told.trial in ("hurts", "no difference") else (better, found.advice_set)
-    advised = trained(construction, seed, taken, pair.boundary, words)
-    if pair.healthy:
-        control = trained(construction, seed, sick, pair.boundary)
-    else:
+    if told.trial in NOT_TAKEN or not pair.healthy:
         control = read_trace(trace_path(construction.trace_name(seed)))
+    else:
+        control = trained(construction, seed, sick, pair.boundary)
+    # The same settings again would come out otherwise, which no advice has done.
+    taken = told.trial not in NOT_TAKEN
+    advised = trained(construction, seed, better, pair.boundary, found.advice_set) if taken else control
     outcome = compared(told, pair, control, advised)
     return replace(outcome, seconds=round(time.monotonic() - begun_s, 1))
 

@@ -31,7 +31,7 @@ trouble and advise no setting. What `throughput` advises is not followed: it cha
 
 Where a finding says to compare first, as of a value function that nothing teaches although the return has risen, a
 trial like that of `mission-tui try` comes before ([trying](../trying.md)), with its usual budget and pairs. Advice that
-*hurts* there, or makes *no difference*, is not taken: the advised training goes on as it was.
+*hurts* there, or makes *no difference*, is not taken: the training stays as it was recorded, and as it is that counts.
 
 A training counts as healthy where the test finds no harm, though something was done to it, too: of a world that needs
 no foresight, say, `gamma` may well be 0.

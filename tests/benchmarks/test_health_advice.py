@@ -6,13 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from benchmarks.health import advice, advice_page
-from benchmarks.health.advice import AS_SETTINGS, Outcome, Pair, Word, compared, every_pair, first_advice, sick_spec
+from benchmarks.health.advice import (
+    AS_SETTINGS,
+    Outcome,
+    Pair,
+    Word,
+    compared,
+    every_pair,
+    first_advice,
+    follow,
+    sick_spec,
+)
 from benchmarks.health.advice_page import PAGE, page, write_page
 from benchmarks.health.constructions import CONSTRUCTIONS, Construction
 from benchmarks.health.trace import read_trace, trace_path
 from mission_tui.fleet.events.findings import Finding
+from mission_tui.fleet.health.phrases import COMPARE_FIRST
 from mission_tui.fleet.health.proven_advice import FOLLOWED
 
 NAMED = {(it.name, it.task.name): it for it in CONSTRUCTIONS}
@@ -72,6 +84,19 @@ def test_a_twin_that_was_trained_for_less_is_compared_by_its_own_last_quarter() 
     came_to = compared(_outcome(pair, "better"), pair, trace, trace)
     assert came_to.word == "no difference"
     assert came_to.twin == pytest.approx(-2.77, abs=0.1)
+
+
+def test_advice_that_a_trial_leaves_cures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training goes on as it was recorded: the same settings once more would differ from it by chance."""
+    pair = _pair(JUMP, 101)
+    assert pair.finding is not None
+    found = structs.replace(pair.finding, advice=COMPARE_FIRST)
+    healthy = read_trace(trace_path(NAMED["healthy", "cartpole"].trace_name(101)))
+    monkeypatch.setattr(advice, "trained", lambda *_: healthy)
+    for says, word in (("no difference", "no difference"), ("hurts", "no difference"), ("helps", "cured")):
+        monkeypatch.setattr(advice, "compared_first", lambda *_, says=says: says)
+        came_to = follow(pair, found)
+        assert (came_to.trial, came_to.word) == (says, word)
 
 
 def test_the_page_counts_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
