@@ -42,6 +42,7 @@ from mission_tui.fleet.health.doing_well import REAL_GAIN
 from mission_tui.fleet.health.phrases import (
     ENVIRONMENT_FIRST,
     NONE_KNOWN,
+    compared_first,
     halved_learning_rate,
     learning_rate_of,
     lost_share,
@@ -57,6 +58,7 @@ from mission_tui.fleet.windows import Numbers, Sorted, Window
 TAGS = ("rollout/ep_rew_mean", "rollout/ep_len_mean", "train/approx_kl", "train/learning_rate")
 EVIDENCE = 12
 NEWEST_LOST = 0.75
+KL_TARGET = "ppo.target_kl="
 STEPS_SEEN = 50
 NO_STEP_SEEN = 5e-4
 """The u of rounding: at clip range 0.2 a KL of 1e-5."""
@@ -192,6 +194,9 @@ class Drawdown(Rule):
         fall = self._fall()
         level = fall.peak - (limits.critical if critical else limits.warning) * (fall.peak - fall.base)
         cause, remedy, assignments = self._steps.blame()
+        # Of nine trainings that took one after such a fall two did better and three worse; a trial saves these.
+        compares = any(it.startswith(KL_TARGET) for it in assignments)
+        remedy = f"{remedy}; {compared_first(self.context.settings)}" if compares else remedy
         shown = [*self._evidence, *([(row, self._smooth)] if row else [])]
         where = "less than in all since" if fall.of else "where it was at"
         back = f", {where} update {fall.back_at:,}" if fall.back_at else ""
@@ -209,6 +214,7 @@ class Drawdown(Rule):
             signal="rollout/ep_rew_mean",
             threshold=level if math.isfinite(level) and not (fall.hidden or fall.back_at) else None,
             window=limits.critical_updates if critical else limits.warning_updates,
+            compare_first=compares,
         )
 
     def _fall(self) -> _Fall:
@@ -512,7 +518,6 @@ class Steps:
         )
         if wide:
             remedy, assignments = smaller_update_advice(settings, row)
-            # Of eight trainings that smaller updates were advised after such a fall, two did better and three worse.
             return cause, f"{remedy}, unless the environment or its rewards have changed", assignments
         # Half the rate was followed where rewards had changed their sign, and cured nothing (docs/health/advice.md).
         return cause, f"{ENVIRONMENT_FIRST}: {NONE_KNOWN}", ()
