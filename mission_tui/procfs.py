@@ -90,6 +90,23 @@ def own_processes() -> Iterator[Stat]:
             yield stat
 
 
+MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
+
+
+def marker_of(pid: int) -> dict[str, str] | None:
+    """The run's variables in the environment that the process was started with; None unless all are there."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - a Path costs more, for each process
+            environ = file.read()
+    except OSError:
+        return None
+    if b"MISSION_TUI_NONCE=" not in environ:
+        return None
+    pairs = (item.partition(b"=") for item in environ.split(b"\0"))
+    marks = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key.startswith(b"MISSION_TUI_")}
+    return marks if all(mark in marks for mark in MARKS) else None
+
+
 def wait_channel(pid: int) -> str:
     """The kernel function that `pid` waits in, empty where the kernel does not tell."""
     try:

@@ -37,6 +37,9 @@ ANSWER_S = 10.0
 READ_BYTES = 1 << 16
 FIRST_BYTES = 1 << 20
 ORDER_BACKLOG_BYTES = 1 << 14
+MOST_TOLD = 1000
+"""So many different refusals a supervisor writes into its log, each once."""
+
 log = logging.getLogger(__name__)
 
 
@@ -82,13 +85,17 @@ async def serve_telemetry(
     """
     buffer = memoryview(bytearray(READ_BYTES))
     talking: set[_LineProtocol] = set()
+    told: set[str] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ward = _TrainerConversation(writer, on_hello, on_message)
         try:
             await _LineProtocol(ward.take_line, buffer, hello_s, talking).read_all(reader, writer)
         except ProtocolError as error:
-            log.warning("telemetry: %s", error)
+            # A trainer whose run was removed under it knocks every two seconds, for as long as it trains.
+            if str(error) not in told and len(told) < MOST_TOLD:
+                told.add(str(error))
+                log.warning("telemetry: %s", error)
             writer.write(encode(Refused(re=0, message=str(error), exit_code=EX_UNAVAILABLE)))
         finally:
             if ward.link is not None:

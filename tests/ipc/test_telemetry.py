@@ -224,8 +224,10 @@ async def test_what_cannot_be_sent_is_dropped(path: Path, telemetry: Telemetry) 
         assert len(ward.links) == 1
 
 
-async def test_a_foreign_nonce_is_refused_and_does_not_storm(path: Path) -> None:
-    """Only the process that was launched may speak for a run; one that is refused knocks less and less often."""
+async def test_a_foreign_nonce_is_refused_and_does_not_storm(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the process that was launched may speak for a run; one that is refused knocks less and less often, and the
+    log says so once.
+    """
     async with warded(path) as (ward, _):
         impostor = Telemetry(path, TrainerHello(PROTOCOL, "run-1", 1, "guess", os.getpid()))
         await until(lambda: ward.hellos >= 2)
@@ -234,6 +236,9 @@ async def test_a_foreign_nonce_is_refused_and_does_not_storm(path: Path) -> None
         assert time.monotonic() - began > 0.4
         await asyncio.to_thread(impostor.close)
         assert (ward.links, ward.heard) == ([], [])
+        assert [record.message for record in caplog.records].count(
+            "telemetry: no attempt 1 of run run-1 with this nonce is expected"
+        ) == 1
 
 
 async def test_hostile_lines_cost_their_connection_only(path: Path, telemetry: Telemetry) -> None:

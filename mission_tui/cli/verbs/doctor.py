@@ -58,6 +58,7 @@ from mission_tui.gpu_driver import (
 from mission_tui.paths import health_files, lingers, socket_dir
 from mission_tui.present.machines import START, STOP
 from mission_tui.present.numbers import size
+from mission_tui.procfs import marker_of, own_processes, short_name
 from mission_tui.records.runs_roots import SHARED, file_system, renamed_by_others
 
 if TYPE_CHECKING:
@@ -457,7 +458,8 @@ def judge_upgrades(reply: UpgradesReply) -> list[Check]:
 def place_checks(session: Session) -> list[Check]:
     """Runs root, its file system, the socket folder, the supervisor, health limits; none is created or started."""
     root = session.root
-    return [_runs_root(session), _file_system(root), _sockets(root), _supervisor(session), _health(session)]
+    own = [_runs_root(session), _file_system(root), _sockets(root), _supervisor(session), _health(session)]
+    return [*own, *without_directory()]
 
 
 def _runs_root(session: Session) -> Check:
@@ -522,6 +524,40 @@ def _supervisor(session: Session) -> Check:
             "supervisor", "warn", f"{who}: {'; '.join(failed)}", "see its log; `mission-tui paths` shows where"
         )
     return Check("supervisor", "ok", who)
+
+
+def without_directory() -> list[Check]:
+    """A warning for each run of this user whose processes live on although its directory was removed under them.
+
+    A directory that was moved is theirs still: they hold its lease where it is now.
+    """
+    by_run: dict[str, list[int]] = {}
+    for seen in own_processes():
+        if seen.state != "Z" and (marker := marker_of(seen.pid)) is not None:
+            by_run.setdefault(marker["MISSION_TUI_RUN_DIR"], []).append(seen.pid)
+    return [
+        _without_directory(Path(folder), pids)
+        for folder, pids in sorted(by_run.items())
+        # As each of them sees it: that of a container has other files.
+        if Path(folder).is_absolute() and not any(os.path.lexists(f"/proc/{pid}/root{folder}") for pid in pids)
+        if not any(_holds_moved_lease(pid) for pid in pids)
+    ]
+
+
+def _without_directory(folder: Path, pids: Sequence[int]) -> Check:
+    count = f"{len(pids)} process{'es' if len(pids) > 1 else ''}"
+    detail = f"{count} of {short_name(folder.name)} still at work, though {folder} was removed"
+    numbers = " ".join(map(str, pids))
+    advice = f"to end them: `mission-tui --runs-dir {shlex.quote(str(folder.parent))} clean`, or `kill -9 {numbers}`"
+    return Check("leftovers", "warn", detail, f"nothing of what they do is kept; {advice}")
+
+
+def _holds_moved_lease(pid: int) -> bool:
+    held = Path(f"/proc/{pid}/fd")
+    try:
+        return any(each.readlink().name == "lease" for each in held.iterdir())
+    except OSError:
+        return False  # it has gone, or tells nobody
 
 
 def _health(session: Session) -> Check:

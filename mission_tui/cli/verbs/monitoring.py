@@ -160,7 +160,7 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         return
     from mission_tui.cli.tables.runs import crowded, fleet_table, machine_line
     from mission_tui.fleet.events.outcome import OVER
-    from mission_tui.fleet.views.snapshot import recent_gains, stale_sentence
+    from mission_tui.fleet.views.snapshot import recent_gains
 
     write(machine_line(snapshot))
     fleet_table(views).write(sys.stdout)
@@ -173,6 +173,12 @@ def _show(session: Session, snapshot: FleetSnapshot, runs: tuple[str, ...], as_j
         print_error(f"{snapshot.unread} run director{'y is' if snapshot.unread == 1 else 'ies are'} still being read")
     for sentence in crowded(snapshot):
         print_error(sentence)
+    _name_leftovers(snapshot)
+
+
+def _name_leftovers(snapshot: FleetSnapshot) -> None:
+    from mission_tui.fleet.views.snapshot import stale_sentence
+
     if snapshot.stale:
         print_error(f"{stale_sentence(snapshot.stale)}: `mission-tui clean` shows and removes them")
 
@@ -254,6 +260,7 @@ def _show_shares(session: Session, snapshot: FleetSnapshot, as_json: bool) -> No
     top_tables.usage_table(snapshot.runs, brief=brief).write(sys.stdout)
     if shown.runs:
         top_tables.share_table(shown).write(sys.stdout)
+    _name_leftovers(snapshot)
     for line in top_tables.worker_lines(snapshot.runs):
         write(line)
     write(top_tables.others_line(snapshot))

@@ -4,7 +4,9 @@ identity; shared memory that attempts wrote down, half-written files, sockets.
 A process without a living keeper is `ours` only when all of these hold: same user, the right nonce, started no earlier
 than the run on this boot, and in the run's session or below a process that is. Anything else that carries the marker is
 shown as `unverifiable` and never signalled. Who holds the lease of another directory, or lives below somebody who does,
-belongs to that one, whatever its variables say: a copy may lie where the original was. Snapshots show them by run.
+belongs to that one, whatever its variables say: a copy may lie where the original was. Of a directory that was removed
+under its run no file is left to ask: there `ours` is who still holds the lease that was removed with it, and who lives
+in the session or below a process that does. Snapshots show them by run.
 
 Shared memory is ours if the attempt recorded its name and inode on this boot; a living process that still holds it
 makes that unverifiable. Files are ours by their temporary names and because no process of the run lives to finish them.
@@ -36,15 +38,15 @@ from mission_tui.fleet.views.snapshot import StaleRun
 from mission_tui.ipc.start import named_root, socket_folders
 from mission_tui.paths import socket_dir
 from mission_tui.plain_files import names_in, read_plain, remove_tree
-from mission_tui.procfs import Stat, boot_id, own_processes, process_ids, read_stat, short_name
+from mission_tui.procfs import Stat, boot_id, marker_of, own_processes, process_ids, read_stat, short_name
 from mission_tui.records.runs.attempt import Identity, read_identity, read_launch
 from mission_tui.records.runs.layout import RunDir, run_dirs
 from mission_tui.supervisor.host.identity import (
     Process,
     command_of,
     holds_another,
+    holds_lease,
     is_marked_for,
-    marker_of,
     open_process,
     was_ordered_here,
 )
@@ -83,9 +85,11 @@ def find_leftovers(root: Path, must_be_kept: Callable[[str, int], bool]) -> list
         attempt = int(marker["MISSION_TUI_ATTEMPT"]) if marker["MISSION_TUI_ATTEMPT"].isdigit() else 0
         if not is_marked_for(marker, run) or must_be_kept(run.id, attempt):
             continue
-        if _nonce(run, attempt) != marker["MISSION_TUI_NONCE"] or _is_of_another(told, stats, run):
+        gone = not os.path.lexists(run.path)
+        if (not gone and _nonce(run, attempt) != marker["MISSION_TUI_NONCE"]) or _is_of_another(told, stats, run):
             continue
-        found.append(_leftover(run, attempt, told, stats))
+        ours = _held_what_is_gone(run, told, stats) if gone else _is_of_attempt(run, attempt, told, stats)
+        found.append(_leftover(run, attempt, told, ours=ours))
     return found
 
 
@@ -116,12 +120,25 @@ def _nonce(run: RunDir, attempt: int) -> str | None:
     return None if order is None else order.nonce
 
 
-def _leftover(run: RunDir, attempt: int, stat: Stat, stats: dict[int, Stat]) -> Leftover:
+def _is_of_attempt(run: RunDir, attempt: int, stat: Stat, stats: dict[int, Stat]) -> bool:
     try:
         identity = read_identity(run.attempt(attempt).identity)
     except (DamagedError, OSError):
-        identity = None
-    ours = identity is not None and identity.boot_id == boot_id() and _belongs(stat, stats, identity)
+        return False
+    return identity is not None and identity.boot_id == boot_id() and _belongs(stat, stats, identity)
+
+
+def _held_what_is_gone(run: RunDir, stat: Stat, stats: dict[int, Stat]) -> bool:
+    """Whether the process, a living ancestor or somebody of its session holds the lease of the removed `run`."""
+    seen: Stat | None = stat
+    while seen is not None:
+        if holds_lease(seen.pid, run):
+            return True
+        seen = stats.get(seen.parent)
+    return any(it.session == stat.session and holds_lease(it.pid, run) for it in stats.values())
+
+
+def _leftover(run: RunDir, attempt: int, stat: Stat, *, ours: bool) -> Leftover:
     uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     return Leftover(
         pid=stat.pid,

@@ -28,7 +28,7 @@ from msgspec import Struct
 from mission_tui.errors import DamagedError
 from mission_tui.fleet.text import clean
 from mission_tui.plain_files import open_to_lock
-from mission_tui.procfs import boot_id, process_ids, read_stat
+from mission_tui.procfs import boot_id, marker_of, process_ids, read_stat
 from mission_tui.records.runs.attempt import place_of, read_launch, same_place
 from mission_tui.records.runs.layout import RunDir
 
@@ -203,7 +203,6 @@ class Exits:
             forget()
 
 
-MARKS = ("MISSION_TUI_RUN", "MISSION_TUI_RUN_DIR", "MISSION_TUI_ATTEMPT", "MISSION_TUI_NONCE")
 _COMMAND_CHARACTERS = 200
 _NO_LEASE = (errno.EINVAL, errno.ELOOP, errno.EISDIR)
 """What opening a pipe, a socket or a device, a link, and a folder says."""
@@ -293,20 +292,6 @@ def was_ordered_here(run: RunDir, attempt: int) -> bool:
 def is_marked_for(marker: dict[str, str], run: RunDir) -> bool:
     """Whether `marker` names this very directory."""
     return marker["MISSION_TUI_RUN_DIR"] == str(run.path)
-
-
-def marker_of(pid: int) -> dict[str, str] | None:
-    """The run's variables in the environment that the process was started with; None unless all are there."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - a Path costs more, for each process
-            environ = file.read()
-    except OSError:
-        return None
-    if b"MISSION_TUI_NONCE=" not in environ:
-        return None
-    pairs = (item.partition(b"=") for item in environ.split(b"\0"))
-    marks = {os.fsdecode(key): os.fsdecode(value) for key, _, value in pairs if key.startswith(b"MISSION_TUI_")}
-    return marks if all(mark in marks for mark in MARKS) else None
 
 
 def command_of(pid: int) -> str:

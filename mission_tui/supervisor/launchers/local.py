@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mission_tui.errors import EX_RESUMABLE, DamagedError, MissionError, limit_met
 from mission_tui.fleet.events.processes import Pids
-from mission_tui.procfs import Stat, boot_id, read_stat
+from mission_tui.procfs import Stat, boot_id, marker_of, read_stat
 from mission_tui.records.runs.attempt import Handle, Identity, LaunchOrder, read_identity
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.supervisor.host import process_files
@@ -35,7 +35,6 @@ from mission_tui.supervisor.host.identity import (
     holds_lease,
     is_marked_for,
     lease_is_free,
-    marker_of,
     open_process,
     verify,
     was_ordered_here,

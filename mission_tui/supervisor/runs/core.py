@@ -82,8 +82,14 @@ class Core(Runs):
             self.leaving.set_result(why)
 
     def must_be_kept(self, run_id: str, attempt: int) -> bool:
-        """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread."""
-        return self.is_live(run_id, attempt) or bool(self.seals.check(self.run_dir(run_id), attempt).foreign)
+        """Whether nothing of the attempt may be cleaned up: it lives, or is not ours. May be asked from any thread.
+
+        A directory that is gone is nobody's: what its processes prove themselves is all there is.
+        """
+        if self.is_live(run_id, attempt):
+            return True
+        run = self.run_dir(run_id)
+        return os.path.lexists(run.path) and bool(self.seals.check(run, attempt).foreign)
 
     def launcher_for(self, spec: Spec | None, handle: Handle | None = None) -> Launcher:
         """The one that carries out attempts of `spec`, or has the one that `handle` names; this machine's for a spec

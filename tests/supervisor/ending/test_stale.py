@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from mission_tui.cli.verbs.doctor import without_directory
 from mission_tui.ipc.replies import CleanReply, LeftoverRow
 from mission_tui.ipc.requests import Clean
 from mission_tui.records.runs.attempt import read_launch
-from mission_tui.supervisor.ending.leftovers import Leftover, stale_runs
+from mission_tui.supervisor.ending.leftovers import Leftover, find_leftovers, stale_runs
 from mission_tui.supervisor.host.process_files import vram_of
 from tests.supervisor.conftest import Lab, living
 from tests.supervisor.verbs.test_clean import orphaned
@@ -91,6 +93,42 @@ def test_stale_processes_are_shown_after_a_restart_and_gone_after_clean(lab: Lab
     keys = tuple(found.key for found in reply.stale)
     lab.ask(lambda id_: Clean(id=id_, remove=keys))
     assert lab.snapshot().stale == ()
+
+
+@pytest.mark.slow
+def test_who_trains_though_the_runs_root_was_removed_is_named_and_can_be_ended(lab: Lab) -> None:
+    """`rm -rf runs`, and started again: trainer and workers are a run's that nobody knows, told by `doctor` and ours by
+    the lease that was removed with it; a marked process that holds none is named and left alone. A root that was moved
+    leaves nobody behind: its runs train on where it is now.
+    """
+    (run,) = lab.launch(STUB_WORKERS="2")
+    lab.running(run)
+    family = {process.pid for process in lab.family(run)}
+    order = read_launch(lab.dir(run).attempt(1).launch)
+    assert order is not None
+    marker = order.env | {"MISSION_TUI_RUN_DIR": str(lab.dir(run).path)}
+    lab.kill_supervisor()
+    moved = lab.root.rename(lab.root.with_name("moved"))
+    assert find_leftovers(lab.root, lambda _run, _attempt: False) == []
+    assert not [check for check in without_directory() if run in check.detail]
+    moved.rename(lab.root)
+    shutil.rmtree(lab.root)
+    lab.root.mkdir(mode=0o700)
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP], env=marker, start_new_session=True) as stranger:
+        try:
+            (told,) = [check for check in without_directory() if str(lab.dir(run).path) in check.detail]
+            assert (told.name, told.level) == ("leftovers", "warn")
+            assert f"--runs-dir {lab.root} clean" in told.advice
+            lab.start()
+            found = {it.pid: it for it in processes(lab)}
+            assert found.pop(stranger.pid).verdict == "unverifiable"
+            assert len(found) >= 3
+            assert {(pid in family, it.verdict) for pid, it in found.items()} == {(True, "ours")}
+            assert {pid for pid in found if str(pid) not in told.advice.split("kill -9 ")[1]} == set()
+            lab.ask(lambda id_: Clean(id=id_, remove=tuple(it.key for it in found.values())))
+            until(lambda: {it.pid for it in processes(lab)} == {stranger.pid})
+        finally:
+            stranger.kill()
 
 
 def test_recorded_shared_memory_of_a_dead_run_is_removed_and_nobody_elses(lab: Lab, memory: Callable[[], Path]) -> None:
