@@ -32,11 +32,12 @@ from mission_tui.supervisor.launchers.local import LocalLauncher
 from mission_tui.supervisor.lifecycle import outcome
 from mission_tui.supervisor.lifecycle.adoption import load_waiting, taking_in
 from mission_tui.supervisor.request_dispatcher import RequestDispatcher
+from mission_tui.supervisor.runs import live_metrics
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.run_directory import half_made, sweep_up
 from mission_tui.supervisor.runs.run_on_disk import finish
 from mission_tui.supervisor.telemetry_handler import TelemetryHandler
-from mission_tui.supervisor.watching import finding_actions, metrics_feed, usage
+from mission_tui.supervisor.watching import finding_actions, usage
 from tests.faults.campaign.part import memory_folder
 from tests.faults.simulated import NoGpu, NoProvenance, World
 from tests.faults.virtual_time import virtual_loop
@@ -232,7 +233,7 @@ def simulated_lab() -> Iterator[SimulatedLab]:
             machine.enter_context(mock.patch(name, value))
         for module in (outcome, leftovers):
             machine.enter_context(mock.patch.object(module, "find_leftovers", return_value=[]))
-        for module in (children, finding_actions, metrics_feed):
+        for module in (children, finding_actions, live_metrics):
             machine.enter_context(mock.patch.object(module, "start_child", _no_process))
         for name in ("process_ids", "live_roots", "write_live_count"):
             machine.enter_context(mock.patch.object(usage, name, return_value=()))

@@ -261,7 +261,7 @@ def adopting(core: Core, found: run_on_disk.RunOnDisk) -> Iterator[None]:
         yield
         read_news(core, run)
     run.tail.slice_bytes = MOST_BYTES
-    if run.unjudged and not run.launcher.poll(run.job).lives:
+    if run.judging.unjudged and not run.launcher.poll(run.job).lives:
         # Its end judges the rest at one go, and the rest may be all of it.
         while judge_some(core, run):
             yield

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct, field
 
-from mission_tui.fleet.events.findings import Finding
-from mission_tui.fleet.events.journal import Break
 from mission_tui.fleet.events.metrics import CheckpointSaved, MetricRecord, TrainingEnded, UpdateDone
-from mission_tui.fleet.health import HealthJudge, judge_of
-from mission_tui.fleet.resume.verdict import Change
 from mission_tui.fleet.specs.spec import Spec
 from mission_tui.ipc.telemetry_messages import CheckpointAnswered, Order, TrainerHello
 from mission_tui.records.jsonl import Tail
 from mission_tui.records.runs.attempt import Handle, LaunchOrder
 from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.host.children import Child
 from mission_tui.supervisor.launchers import NOTHING_SEEN, Job, JobStatus, Launcher
 from mission_tui.supervisor.launchers.order import VISIBLE
 from mission_tui.supervisor.runs.journal import RunJournal
+from mission_tui.supervisor.runs.live_metrics import LogFollower, RunJudging
 
 
 class OrderLink(Protocol):
@@ -36,13 +31,6 @@ class OrderLink(Protocol):
 
     def send(self, order: Order) -> None:
         """Give `order`: a request, not a promise."""
-
-
-_LATE_READS = 3
-"""What a writer flushes at once may be found in two looks."""
-
-_MOST_LATE_S = 600.0
-"""No writer keeps rows longer: what is older when it is read was written while nobody looked."""
 
 
 class AskedCheckpoint(Struct, frozen=True, eq=False):
@@ -56,8 +44,9 @@ class AskedCheckpoint(Struct, frozen=True, eq=False):
 class LiveRun(Struct, eq=False):
     """A run that has not ended, in its attempt `attempt`: it owns that attempt's open files.
 
-    What is true of the run is in the store; here is what watching it and acting on it take. Only the methods change it
-    (`tests/supervisor/runs/test_live_run.py`), so that all that can happen to a live run stands here.
+    What is true of the run is in the store; here is what watching it and acting on it take. Only its own methods change
+    it, and those of `judging` and `follower` these (`tests/supervisor/runs/test_live_run.py`), so that all that can
+    happen to a live run stands in three classes.
     """
 
     dir: RunDir
@@ -98,15 +87,10 @@ class LiveRun(Struct, eq=False):
     workers: tuple[int, ...] = ()
     """The processes that its trainer named."""
 
-    judge: HealthJudge | None = None
-    news_at: float = 0.0
-    """When (monotonic) new lines were last found in its file."""
-    _late: deque[float] = field(default_factory=lambda: deque(maxlen=_LATE_READS))
-    breaks_reported: int = 0
-    """How many breaks were reported to the judge."""
-    unjudged: deque[MetricRecord] = field(default_factory=deque)
-    catching_up: asyncio.TimerHandle | None = None
+    judging: RunJudging = field(default_factory=RunJudging)
+    follower: LogFollower = field(default_factory=LogFollower)
     end: TrainingEnded | None = None
+    """What its trainer said at its end."""
 
     wants_pause: bool = False
     freezes: bool = False
@@ -122,13 +106,6 @@ class LiveRun(Struct, eq=False):
     gpu: str = ""
     """The GPU (UUID) that its turn came with, until it begins there."""
     escalation: asyncio.TimerHandle | None = None
-    follower: Child | None = None
-    """Reads for a command what it reports, or its logs."""
-    followed_until: float = 0.0
-    """How long (monotonic) it may take to read their last lines."""
-    followed_elsewhere: bool = False
-    """A follower that an earlier supervisor started does that."""
-
     messengers: int = 0
     """Commands at work that notify people of it."""
     kept: tuple[str, ...] = ()
@@ -154,8 +131,9 @@ class LiveRun(Struct, eq=False):
         self.by_mailbox, self.clock_lag_s = "MISSION_TUI_MAILBOX" in order.env, 0.0
         self.visible_gpus = order.env.get(VISIBLE)
         self.peak_rss_bytes, self.peak_vram_bytes, self.settled = 0, None, None
-        self.followed_until, self.followed_elsewhere = 0.0, False
-        self.judge_anew()
+        self.end = None
+        self.follower.begin_anew()
+        self.judging.begin(self.spec)
 
     def found_on_disk(self, order: LaunchOrder, *, wants_pause: bool) -> None:
         """The attempt of `order` was begun by an earlier supervisor, or was to be."""
@@ -269,14 +247,6 @@ class LiveRun(Struct, eq=False):
             self.escalation.cancel()
         self.escalation = asyncio.get_running_loop().call_later(wait_s, step)
 
-    def judge_anew(self, *, ended: bool = False) -> None:
-        """Judge its attempt from the first row, by its own spec; one that has `ended` was judged in its time."""
-        judge = None if ended or self.spec is None else judge_of(self.spec)
-        self.judge = judge if judge is not None and judge.has_rules else None
-        self.breaks_reported = 0
-        self.unjudged.clear()
-        self.end = None
-
     def take_record(self, record: MetricRecord) -> None:
         """Take in a new line of its file. Lines of earlier attempts are history."""
         if record.attempt != self.attempt:
@@ -287,65 +257,7 @@ class LiveRun(Struct, eq=False):
             # Older trainers give no other answer to an order for a checkpoint.
             asked = [asked for asked in self.asked_checkpoints if record.t + self.clock_lag_s >= asked.t]
             self._settle(asked, CheckpointAnswered(0, record.name))
-        if self.judge is not None:
-            self.unjudged.append(record)
-
-    def read_at(self, now: float, late_s: float = 0.0) -> None:
-        """New lines were found in its file at monotonic `now`, the first of them written `late_s` after its moment."""
-        self.news_at = now
-        self._late.append(min(late_s, _MOST_LATE_S))
-
-    @property
-    def late_s(self) -> float:
-        """How late rows came lately. Of a followed log they are as late as its writer flushes: TensorBoard's may keep
-        two minutes of them.
-        """
-        return max(self._late, default=0.0) if self.spec is not None and self.spec.run.follow is not None else 0.0
-
-    def report_breaks(self, breaks: Sequence[tuple[float, Break]], changes: tuple[Change, ...]) -> None:
-        """Tell its judge of those `breaks` that are new: all of the attempt are given each time, and with what
-        `changes` it was resumed.
-        """
-        if self.judge is not None:
-            self.judge.resumed_with(changes)
-            for t, cause in breaks[self.breaks_reported :]:
-                self.judge.broken(t, cause)
-            self.breaks_reported = len(breaks)
-
-    def judge_next(self) -> list[Finding]:
-        """What its judge finds in the oldest line that was not judged yet."""
-        record = self.unjudged.popleft()
-        return [] if self.judge is None else self.judge.feed(record)
-
-    def judge_later(self, wait_s: float, step: Callable[[], None]) -> None:
-        """`step` judges what is left, after a moment for others."""
-        self.catching_up = asyncio.get_running_loop().call_later(wait_s, step)
-
-    def judging_now(self) -> None:
-        """What was to judge later is not needed any more."""
-        if self.catching_up is not None:
-            self.catching_up.cancel()
-            self.catching_up = None
-
-    def begin_following(self) -> None:
-        """Its rows or logs are to be followed; said before there is a follower, so that a failure is not repeated."""
-        self.followed_until = float("inf")
-
-    def followed_by(self, follower: Child) -> None:
-        """`follower` reads what it reports, or its logs."""
-        self.follower = follower
-
-    def follower_left(self, *, elsewhere: bool) -> None:
-        """Its follower has ended, perhaps because there is another one `elsewhere`, from an earlier supervisor."""
-        self.follower, self.followed_elsewhere = None, elsewhere
-
-    def follow_again(self) -> None:
-        """The follower that an earlier supervisor started may leave at any time: another one is wanted."""
-        self.followed_until, self.followed_elsewhere = 0.0, False
-
-    def follow_no_longer_than(self, until: float) -> None:
-        """Its follower has until monotonic `until` for the last lines."""
-        self.followed_until = min(self.followed_until, until)
+        self.judging.add(record)
 
     def messenger_started(self) -> None:
         """One more command that notifies people is at work."""
@@ -400,6 +312,6 @@ class LiveRun(Struct, eq=False):
         """Close everything that is held open for the run."""
         self.journal.close()
         self.launcher.release(self.job)
-        for timer in (self.escalation, self.catching_up):
-            if timer is not None:
-                timer.cancel()
+        self.judging.cancel_later()
+        if self.escalation is not None:
+            self.escalation.cancel()

@@ -10,21 +10,15 @@ this one, so that a supervisor that dies loses none, and a log that takes long t
 from __future__ import annotations
 
 import errno
-import logging
-import os
 import time
 from functools import partial
 
-from mission_tui.errors import EX_RESUMABLE
 from mission_tui.fleet.events.findings import METRICS, Finding
 from mission_tui.fleet.events.journal import FindingChanged, GoalReached
 from mission_tui.fleet.events.metrics import DutyFailed, MetricRecord, UpdateDone
 from mission_tui.fleet.health import is_news
 from mission_tui.ipc.telemetry_server import rest_s
-from mission_tui.plain_files import open_to_append
 from mission_tui.records.jsonl import each_record
-from mission_tui.run_module import module_words
-from mission_tui.supervisor.host.children import start_child
 from mission_tui.supervisor.runs.core import Core
 from mission_tui.supervisor.runs.journal import damaged
 from mission_tui.supervisor.runs.live_run import LiveRun
@@ -39,12 +33,8 @@ READ_S = 0.4
 LATE_S = 2.0
 """A row is in the file within this time of the moment that it names, so silence is known only up to then."""
 
-LAST_LINES_S = 5.0
-"""How long the end of an attempt waits for the last lines of its logs."""
-
 FOLLOWING = "following"
 _SHORT_HERE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-log = logging.getLogger(__name__)
 
 
 def read_everything(core: Core, run: LiveRun) -> None:
@@ -52,13 +42,13 @@ def read_everything(core: Core, run: LiveRun) -> None:
 
     Its attempt is judged if it lives: one that has ended was judged while it ran, by its own spec.
     """
-    run.judge_anew(ended=core.store.run(run.id).journal.outcome is not None)
+    run.judging.begin(run.spec if core.store.run(run.id).journal.outcome is None else None)
     records = _read(core, run)
     core.store.load_history(run.id, records)
     core.lanes.load(run.id, records)
     if records:
         # How late a writer is shows when it writes again: until then its newest row is as late as it is old.
-        run.read_at(time.monotonic(), time.time() - run.clock_lag_s - records[-1].t)
+        run.judging.take_rows(time.monotonic(), time.time() - run.clock_lag_s - records[-1].t)
     for record in records:
         run.take_record(record)
         _journal_failure(core, run, record)
@@ -75,7 +65,7 @@ def on_rows_written(core: Core, run: LiveRun, seq: int) -> None:
     """
     core.done_for(run.id, METRICS)
     often_s = max(READ_S, rest_s(len(core.live)))
-    if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.news_at >= often_s:
+    if seq > core.store.run(run.id).metrics.seq and time.monotonic() - run.judging.news_at >= often_s:
         read_news(core, run)
 
 
@@ -84,7 +74,7 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
     records = _read(core, run)
     if records:
         first_t = next((it.t for it in records if isinstance(it, UpdateDone)), time.time())
-        run.read_at(time.monotonic(), time.time() - run.clock_lag_s - first_t)
+        run.judging.take_rows(time.monotonic(), time.time() - run.clock_lag_s - first_t)
     for record in records:
         if core.apply(run.id, record):
             run.take_record(record)
@@ -93,7 +83,7 @@ def read_news(core: Core, run: LiveRun, *, last: bool = False) -> None:
         core.store.reload(run.id, each_record(run.dir.metrics, MetricRecord))
     if records:
         _journal_goal(core, run)
-    if last or run.catching_up is None:
+    if last or run.judging.catching_up is None:
         _judge(core, run, SLICE_S if not last else float("inf"))
 
 
@@ -111,20 +101,22 @@ def record_duty_failure(core: Core, run: LiveRun, duty: str, why: str, number: i
 def judge_some(core: Core, run: LiveRun) -> bool:
     """Judge some of what was read and not judged yet; returns whether there is more."""
     _judge(core, run, SLICE_S)
-    return bool(run.unjudged)
+    return bool(run.judging.unjudged)
 
 
 def silent_until(run: LiveRun) -> float:
     """Unix time, on the clock of the run's rows, up to which it is known whether there is a row."""
-    return time.time() - run.clock_lag_s - max(LATE_S, run.late_s)
+    # Those of a followed log are as late as its writer flushes: TensorBoard's may keep two minutes of them.
+    follows = run.spec is not None and run.spec.run.follow is not None
+    return time.time() - run.clock_lag_s - max(LATE_S, run.judging.late_s if follows else 0.0)
 
 
 def judge_silence(core: Core, run: LiveRun, now: float) -> None:
     """Judge that a live trainer has written nothing until unix time `now`; not while rows wait to be judged."""
-    if run.judge is None or run.unjudged:
+    if run.judging.judge is None or run.judging.unjudged:
         return
     _report_breaks(core, run)
-    for finding in run.judge.silence(now):
+    for finding in run.judging.judge.silence(now):
         record_finding(core, run, finding)
 
 
@@ -165,14 +157,14 @@ def _read(runs: Runs, run: LiveRun) -> list[MetricRecord]:
 
 
 def _judge(core: Core, run: LiveRun, slice_s: float = SLICE_S) -> None:
-    run.judging_now()
+    run.judging.cancel_later()
     _report_breaks(core, run)
     until = time.monotonic() + slice_s
-    while run.unjudged:
-        for finding in run.judge_next():
+    while run.judging.unjudged:
+        for finding in run.judging.judge_next():
             record_finding(core, run, finding)
         if time.monotonic() > until:
-            run.judge_later(PAUSE_S, partial(_judge, core, run))
+            run.judging.go_on_later(PAUSE_S, partial(_judge, core, run))
             return
 
 
@@ -180,7 +172,7 @@ def _report_breaks(core: Core, run: LiveRun) -> None:
     # A row that names a moment after the clock was set is never judged before that is known.
     core.clock_steps.poll(core)
     journal = core.store.run(run.id).journal
-    run.report_breaks(journal.breaks, journal.changes)
+    run.judging.report_breaks(journal.breaks, journal.changes)
 
 
 def record_finding(core: Core, run: LiveRun, finding: Finding) -> None:
@@ -194,49 +186,18 @@ def record_finding(core: Core, run: LiveRun, finding: Finding) -> None:
 
 
 def follow(runs: Runs, run: LiveRun) -> None:
-    """See that a live command which reports, or whose spec asks for it, is followed; once an attempt.
-
-    A follower that an earlier supervisor started goes on: a second one leaves as soon as it sees that.
-    """
-    if run.followed_until or (run.spec is not None and run.spec.run.command is None):
+    """See that a live command which reports, or whose spec asks for it, is followed; once an attempt."""
+    if run.follower.until or (run.spec is not None and run.spec.run.command is None):
         return
     pattern = run.spec.run.follow if run.spec is not None else None
-    files = run.dir.attempt(run.attempt)
-    if pattern is None and not files.reported.exists():
-        return
-    run.begin_following()
-    argv = [*module_words("mission_tui.trainer.follow"), str(run.dir.path), str(run.attempt)]
-
-    def left(code: int) -> None:
-        run.follower_left(elsewhere=code == EX_RESUMABLE)
-        if code not in (0, EX_RESUMABLE):
-            log.warning("%s: it is not followed any more: exit code %d", run.id, code)
-            how = f"exit code {code}" if code >= 0 else f"signal {-code}"
-            why = f"its follower ended with {how}, and later rows are not seen; its output says why"
-            runs.fail_for(run.id, FOLLOWING, why)
-
-    try:
-        # What it cannot read is said where the command's own words are.
-        words = open_to_append(files.output)
-        try:
-            argv += [pattern] if pattern is not None else []
-            follower = start_child(argv, left, cwd="/", stderr=words, detached=True)
-            run.followed_by(follower)
-        finally:
-            os.close(words)
-        os.setpriority(os.PRIO_PROCESS, follower.pid, 10)
-    except OSError as error:
-        log.warning("%s: it cannot be followed: %s", run.id, error)
-        runs.fail_for(run.id, FOLLOWING, f"its rows are not read: {error}")
+    if pattern is not None or run.dir.attempt(run.attempt).reported.exists():
+        run.follower.start(run.dir, run.attempt, pattern, partial(runs.fail_for, run.id, FOLLOWING))
 
 
 def still_follows(runs: Runs, run: LiveRun) -> bool:
     """Whether the last lines of an attempt that has ended are still being read; false after a few seconds at most."""
-    if run.followed_elsewhere:
+    if run.follower.elsewhere:
         # That one may be at the last lines now: another one waits for it, and reads what it left.
-        run.follow_again()
+        run.follower.begin_anew()
     follow(runs, run)  # it may have been over before anybody looked
-    if run.follower is None:
-        return False
-    run.follow_no_longer_than(time.monotonic() + LAST_LINES_S)
-    return time.monotonic() < run.followed_until
+    return run.follower.still_reads()

@@ -1,4 +1,4 @@
-"""A live run's state has one owner: `LiveRun` changes it, and nobody else."""
+"""A live run's state has one owner: `LiveRun`, and what it holds, change their own, and nobody else does."""
 
 from __future__ import annotations
 
@@ -9,24 +9,21 @@ import pytest
 from msgspec.structs import fields
 
 import mission_tui.supervisor
-from mission_tui.fleet.events.metrics import MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import UpdateDone
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.thresholds import Limits
-from mission_tui.records.jsonl import Tail
-from mission_tui.records.runs.layout import RunDir
-from mission_tui.supervisor.launchers.local import LocalLauncher
-from mission_tui.supervisor.runs.journal import RunJournal
+from mission_tui.supervisor.runs.live_metrics import LogFollower, RunJudging
 from mission_tui.supervisor.runs.live_run import LiveRun
 from tests.supervisor.conftest import stub_spec
 
-OWNER = "mission_tui.supervisor.runs.live_run"
-FIELDS = {field.name for field in fields(LiveRun)}
+OWNERS = {"mission_tui.supervisor.runs.live_run", "mission_tui.supervisor.runs.live_metrics"}
+FIELDS = {field.name for owner in (LiveRun, RunJudging, LogFollower) for field in fields(owner)}
 
 
 def changes(source: str) -> list[str]:
-    """The assignments in a module that imports `LiveRun` which change a field of something that is not `self`."""
+    """The assignments in a module that imports a live run, or what it holds, which change a field of another object."""
     tree = ast.parse(source)
-    if not any(isinstance(node, ast.ImportFrom) and node.module == OWNER for node in ast.walk(tree)):
+    if not any(isinstance(node, ast.ImportFrom) and node.module in OWNERS for node in ast.walk(tree)):
         return []
     return [
         f"line {node.lineno}: {ast.unparse(node)}"
@@ -45,21 +42,18 @@ def test_only_its_own_methods_assign_the_fields_of_a_live_run() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-@pytest.mark.parametrize("line", ["run.handle = None", "run.gpu, rest = x", "run.messengers += 1", "del run.link"])
+@pytest.mark.parametrize("line", ["run.handle = None", "run.gpu, rest = x", "run.judging.news_at += 1", "del run.link"])
 def test_an_assignment_from_outside_is_found(line: str) -> None:
     """Plain, unpacked, augmented and deleted."""
-    assert changes(f"from {OWNER} import LiveRun\n{line}\n")
+    assert changes(f"from {LiveRun.__module__} import LiveRun\n{line}\n")
 
 
-def test_with_every_rule_off_nothing_is_kept_to_be_judged(tmp_path: Path) -> None:
+def test_with_every_rule_off_nothing_is_kept_to_be_judged() -> None:
     """One rule that is on is enough."""
-    folder = RunDir(tmp_path / "20260101-000000-stub-0000")
-    folder.path.mkdir()
     off = [f"keep.health.{rule}.act=off" for rule in Limits.__struct_encode_fields__]
     row = UpdateDone(1, 1, 1, 64, 0.0, rollout_s=1.0, update_s=1.0, steps_per_s=1.0)
     for words, waiting in ((off, 0), (off[1:], 1)):
-        journal, tail = RunJournal(folder.events), Tail(folder.metrics, MetricRecord)
-        run = LiveRun(folder, change(stub_spec(), words), LocalLauncher(), journal, tail, attempt=1)
-        run.judge_anew()
-        run.take_record(row)
-        assert len(run.unjudged) == waiting
+        judging = RunJudging()
+        judging.begin(change(stub_spec(), words))
+        judging.add(row)
+        assert len(judging.unjudged) == waiting

@@ -301,11 +301,11 @@ def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -
         trained(live, 2, 2, t + 1.0)
         on_rows_written(field.core, live, 4)
         assert update() == 1
-        live.news_at -= READ_S
+        live.judging.news_at -= READ_S
         on_rows_written(field.core, live, 4)
         assert update() == 3
         trained(live, 4, 1, t + 3.0)
-        live.news_at -= READ_S
+        live.judging.news_at -= READ_S
         on_rows_written(field.core, live, 4)
         assert update() == 3
         read_news(field.core, live)
@@ -313,10 +313,10 @@ def test_rows_that_follow_each_other_quickly_are_read_together(tmp_path: Path) -
         others = {f"other-{number}": live for number in range(63)}
         field.core.live.update(others)
         trained(live, 5, 1, t + 4.0)
-        live.news_at -= READ_S
+        live.judging.news_at -= READ_S
         on_rows_written(field.core, live, 6)
         assert update() == 4
-        live.news_at -= MOST_REST_S
+        live.judging.news_at -= MOST_REST_S
         on_rows_written(field.core, live, 6)
         assert update() == 5
         for name in others:
@@ -334,10 +334,10 @@ def test_silence_is_not_judged_while_rows_wait(tmp_path: Path) -> None:
         trained(live, 1, 400, t + 1.0)
         read_news(field.core, live)
         records, _ = read_all(live.dir.metrics, MetricRecord)
-        live.unjudged.append(records[-1])
+        live.judging.unjudged.append(records[-1])
         judge_silence(field.core, live, t + 9000.0)
         assert field.findings(live) == []
-        live.unjudged.clear()
+        live.judging.unjudged.clear()
         judge_silence(field.core, live, t + 9000.0)
         assert [finding.rule for finding in field.findings(live)] == ["hang"]
 
@@ -379,7 +379,7 @@ def test_an_attempt_that_has_ended_is_not_judged_by_the_spec_of_the_next(tmp_pat
         live.release()
         live = open_live_run(field.core, live.dir, SPEC)
         assert field.findings(live) == []
-        assert live.judge is None
+        assert live.judging.judge is None
 
     on(tmp_path / "runs", scene)
 
