@@ -48,10 +48,8 @@ def view_of(run: RunHistory) -> snapshot.RunView:
     """The view of `run`. Text from outside is cleaned here or was when it came in."""
     journal, metrics, observed, spec, row = run.journal, run.metrics, run.observed, run.spec, run.metrics.row
     outcome, drawn, trained_by_us = journal.outcome, _drawn(run), _trained_by_us(spec)
-    failed, counts_runs = _failed_duties(run), is_driver(journal.preset)
-    # What a search counts ends several at a time, minutes apart: the pace of that says nothing of its end. While rows
-    # wait for a full disk, the newest that is known says nothing of now.
-    paceless = counts_runs or (outcome is None and any(each.duty == findings.METRICS for each in failed))
+    failed = _failed_duties(run)
+    paceless = _is_paceless(run, failed)
     left: Left = (None, None, None) if paceless else _left(run, drawn.pace)
     return snapshot.RunView(
         id=run.id,
@@ -305,6 +303,14 @@ def _is_begun_again(run: RunHistory) -> bool:
     """Whether it is a command of which the newest attempt has said nothing yet: where that begins is not known."""
     spec, metrics = run.spec, run.metrics
     return spec is not None and spec.run.command is not None and metrics.attempt != run.journal.attempt
+
+
+def _is_paceless(run: RunHistory, failed: tuple[findings.FailedDuty, ...]) -> bool:
+    """Whether its rows say nothing of its end: what a search counts ends several at a time, minutes apart; and while
+    rows wait for a full disk, the newest that is known says nothing of now.
+    """
+    rows_wait = run.journal.outcome is None and any(each.duty == findings.METRICS for each in failed)
+    return is_driver(run.journal.preset) or rows_wait
 
 
 def _left(run: RunHistory, pace: StepTime | None) -> Left:
