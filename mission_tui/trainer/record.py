@@ -190,6 +190,16 @@ class Record:
             durable=True,
         )
 
+    def works_again(self, duty: str, how: str) -> None:
+        """`duty` had failed, and can be done again."""
+        number, t, how = self._failures, time.time(), _brief(how)
+        self._write(
+            lambda seq: rows.DutyFailed(
+                seq, self._attempt, self.update, self.timesteps, t, duty, how, number, over=True
+            ),
+            durable=True,
+        )
+
     def answered(self, number: int, checkpoint: str | None, why: str = "") -> None:
         """What came of the orders for a checkpoint up to `number`; nobody waits for that of 0."""
         if number:
@@ -315,9 +325,14 @@ class EventFile:
     """
 
     def __init__(
-        self, run_dir: Path | None, attempt: int, from_timesteps: int = 0, failed: Callable[[str], None] = complain
+        self,
+        run_dir: Path | None,
+        attempt: int,
+        from_timesteps: int = 0,
+        failed: Callable[[str], None] = complain,
+        again: Callable[[str], None] = complain,
     ) -> None:
-        self._failed = failed
+        self._failed, self._again = failed, again
         self._dir, self._suffix = run_dir, f".attempt{attempt}"
         self._writer: SummaryWriter | None = None
         self._held: deque[tuple[dict[str, float], int, float]] | None = None
@@ -384,10 +399,10 @@ class EventFile:
         if disk.f_bavail * disk.f_frsize < _ROOM_BYTES:
             return False
         self._writer = self._opened(self._dir)
-        complain(f"there is room again: TensorBoard events go on in a further file, from step {held[0][1]:,}")
         self._held = None
         for points, timesteps, t in held:
             self._add(points, timesteps, t)
+        self._again(f"there is room again: TensorBoard events go on in a further file, from step {held[0][1]:,}")
         return True
 
 

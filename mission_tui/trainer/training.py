@@ -232,6 +232,7 @@ class Job:
                 attempt.number,
                 model.num_timesteps,
                 partial(self._fail, "TensorBoard events"),
+                partial(self._works_again, "TensorBoard events"),
             ),
             progress=progress,
             facts=facts,
@@ -247,6 +248,10 @@ class Job:
     def _fail(self, duty: str, why: str) -> None:
         complain(why)
         self.record.failed(duty, why)
+
+    def _works_again(self, duty: str, how: str) -> None:
+        complain(how)
+        self.record.works_again(duty, how)
 
     def _publish(self, reasons: dict[str, str], why: dict[str, str]) -> None:
         """Other settings are in effect: the file says which and why; a disk that refuses it ends no training."""

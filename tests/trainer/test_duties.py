@@ -73,7 +73,7 @@ def set_rate(message: TelemetryMessage, orders: Orders) -> None:
         (
             no_events,
             "TensorBoard events",
-            "No space left on device; `mission-tui track run --to tensorboard` writes all",
+            "they go on once there is room; `mission-tui track run --to tensorboard` writes all",
         ),
         (no_loaded, "record of what was loaded", "no inodes"),
         (no_effective, "effective.toml", "no inodes"),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from mission_tui.errors import PresetError
-from mission_tui.fleet.events.metrics import Episodes, MetricRecord, UpdateDone
+from mission_tui.fleet.events.metrics import DutyFailed, Episodes, MetricRecord, UpdateDone
 from mission_tui.ipc.telemetry_messages import RowsWritten, TelemetryMessage, TrainerDutyFailed
 from mission_tui.records.jsonl import read_all
 from mission_tui.records.runs.layout import RunDir
 from mission_tui.trainer.failures import CallbackError, EnvError, NonFiniteError, classify, is_library
-from mission_tui.trainer.record import Record
+from mission_tui.trainer.record import EventFile, Record
 from mission_tui.trainer.vec_env.episodes import EpisodeTally
 
 
@@ -197,3 +198,28 @@ def test_a_cause_says_what_was_raised_and_where() -> None:
     cause = classify(raised.value).cause
     assert cause.startswith("ValueError: invalid literal")
     assert "(test_record.py:" in cause
+
+
+def test_events_that_go_on_once_the_disk_has_room_are_no_failure_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row that says that they failed is followed by one that says that this is over."""
+    writer = pytest.importorskip("torch.utils.tensorboard", reason="the extra `tensorboard` is not installed")
+    monkeypatch.setattr("mission_tui.trainer.record._LOOK_S", 0.0)
+    with Record(RunDir(tmp_path), 1, lambda _: None) as record:
+        duty = "TensorBoard events"
+        events = EventFile(tmp_path, 1, 0, partial(record.failed, duty), partial(record.works_again, duty))
+        with monkeypatch.context() as patch:
+
+            def full(*_: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            patch.setattr(writer.SummaryWriter, "add_scalar", full)
+            events.write({"train/loss": 1.0}, 64)
+        events.write({"train/loss": 2.0}, 128)
+        events.close()
+    rows, _ = read_all(RunDir(tmp_path).metrics, MetricRecord)
+    assert [(row.duty, row.number, row.over) for row in rows if isinstance(row, DutyFailed)] == [
+        (duty, 1, False),
+        (duty, 1, True),
+    ]

@@ -157,7 +157,8 @@ class CheckpointSaved(Struct, frozen=True, tag="checkpoint", tag_field="kind", o
 class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_defaults=True):
     """The trainer could not do `duty` (such as "checkpoint" or "retention") because of `why`, and trains on.
 
-    `number` counts its failures in this attempt, from 1: the word on the socket about it carries the same.
+    `number` counts its failures in this attempt, from 1: the word on the socket about it carries the same. `over`: it
+    can do it again, after as many failures; `why` says how it goes on.
     """
 
     seq: Count
@@ -168,6 +169,7 @@ class DutyFailed(Struct, frozen=True, tag="duty_failed", tag_field="kind", omit_
     duty: str
     why: str
     number: Count = 0
+    over: bool = False
 
 
 class EvaluationDone(Struct, frozen=True, tag="evaluation", tag_field="kind", omit_defaults=True):

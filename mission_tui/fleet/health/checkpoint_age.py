@@ -45,7 +45,7 @@ class CheckpointAge(Rule):
 
     def failed(self, record: DutyFailed) -> bool:
         """The trainer could not do something; whether that was a checkpoint."""
-        if record.duty != CHECKPOINT:
+        if record.duty != CHECKPOINT or record.over:
             return False
         self._failures += 1
         self._why, self._told = clean(record.why, 300), True

@@ -121,8 +121,12 @@ def judge_silence(core: Core, run: LiveRun, now: float) -> None:
 
 
 def _journal_failure(core: Core, run: LiveRun, record: MetricRecord) -> None:
-    if isinstance(record, DutyFailed) and record.attempt == run.attempt:
+    if not isinstance(record, DutyFailed) or record.attempt != run.attempt:
+        return
+    if not record.over:
         record_duty_failure(core, run, record.duty, record.why, record.number)
+    elif max(core.store.run(run.id).journal.failures, default=0) <= record.number:  # else read once more, later
+        core.done_for(run.id, record.duty)
 
 
 def _journal_goal(core: Core, run: LiveRun) -> None:

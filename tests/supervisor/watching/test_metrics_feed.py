@@ -29,7 +29,7 @@ from mission_tui.fleet.events.journal import (
     RunResumed,
     RunThawed,
 )
-from mission_tui.fleet.events.metrics import Metric, MetricRecord, TrainingStarted, UpdateDone
+from mission_tui.fleet.events.metrics import DutyFailed, Metric, MetricRecord, TrainingStarted, UpdateDone
 from mission_tui.fleet.health.replay import replay
 from mission_tui.fleet.specs.preset import change
 from mission_tui.fleet.specs.spec import Spec
@@ -181,6 +181,25 @@ def test_a_shortage_of_descriptors_is_no_damage(tmp_path: Path, monkeypatch: pyt
             read_news(field.core, live)
             assert field.core.store.run(live.id).metrics.seq == 4
             assert ("damaged" in field.core.store.run(live.id).journal.flags) is damage
+
+    on(tmp_path / "runs", scene)
+
+
+def test_what_the_trainer_can_do_again_is_shown_as_failed_no_longer(tmp_path: Path) -> None:
+    """Until it fails again; a supervisor that reads all of it once more says the same."""
+
+    async def scene(field: Field) -> None:
+        live, t = field.run(), time.time()
+        log = AppendLog(live.dir.metrics)
+        shown: list[list[str]] = []
+        for number, over in ((1, False), (1, True), (2, False)):
+            word = DutyFailed(0, 1, 1, STEPS, t, "TensorBoard events", "full", number, over)
+            log.append(lambda seq, word=word: structs.replace(word, seq=seq))  # type: ignore[misc]
+            read_news(field.core, live)
+            live = field.held_anew(live)
+            shown.append([*field.core.store.run(live.id).journal.duties])
+        log.close()
+        assert shown == [["TensorBoard events"], [], ["TensorBoard events"]]
 
     on(tmp_path / "runs", scene)
 
