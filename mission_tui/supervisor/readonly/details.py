@@ -380,6 +380,8 @@ def _rows(found: RunOnDisk, orders: Iterable[LaunchOrder]) -> Iterator[AdoptRow]
             if (handle := read_handle(found.dir.attempt(attempt).handle)) is not None and handle.address:
                 yield _row("ray address", handle.address)
     for name in get_args(Tracker):
+        if name == "tensorboard":
+            continue  # it writes into the run's folder and sends nothing
         # What was not passed on yet is, by the next supervisor, and into the run there that this file names.
         with suppress(DamagedError, OSError):
             if (state := read_json(found.dir.track(name), TrackState)) is not None:

@@ -275,8 +275,10 @@ def test_another_secret_makes_everything_foreign(sim: SimulatedLab) -> None:
 def test_nothing_of_what_would_run_is_left_out_of_the_sheet(sim: SimulatedLab, received: ForeignRoot) -> None:
     """A command behind five thousand blanks, or between the codes of a window title, is shown with the rest, and so are
     the run at a tracker that it would go on sending to, and the Ray that would be asked for its job with one's token.
+    TensorBoard's files, which stay in its folder, are nothing sent.
     """
     run = sim.dir(received.made[2])
+    write_json(run.track("tensorboard"), TrackState("tensorboard"))
     write_json(run.track("wandb"), TrackState("wandb", handle="mine\x1b[2J"))
     asked = Handle(launcher="ray", id="1", submitted_t=1e9, address="http://elsewhere:8265")
     write_json(run.attempt(1).handle, asked)
@@ -291,7 +293,7 @@ def test_nothing_of_what_would_run_is_left_out_of_the_sheet(sim: SimulatedLab, r
     for part in ("rm -rf first", "; rm -rf second", r"\x1b]0;\n", r"\u202e"):
         assert part in command
     sent = {row.value for row in item.rows if row.kind == "tracker"}
-    assert r"sends settings and curves to what your wandb names, as its run mine\x1b[2J" in sent
+    assert sent == {r"sends settings and curves to what your wandb names, as its run mine\x1b[2J"}
     assert ("ray address", "http://elsewhere:8265") in {(row.kind, row.value) for row in item.rows}
 
 
