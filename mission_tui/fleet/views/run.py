@@ -148,13 +148,17 @@ def _trial(trial: TrialState) -> snapshot.TrialView:
 def _origins(journal: JournalState, moved: tuple[str, ...]) -> tuple[Origin, ...]:
     """With what of the machine is another one since.
 
-    The first attempt of a branch of a trial goes on from what the branch comes from: that is said once.
+    The first attempt of a branch of a trial goes on from what the branch comes from: that is said once. A run that has
+    taken the name of the one it comes from would seem to come from itself.
     """
     twice = journal.branch_of is not None and journal.attempt == 1
     resumed = None if twice else journal.resumed
     if resumed is not None and moved:
         resumed = structs.replace(resumed, diff=(*resumed.diff, *moved))
-    return tuple(it for it in (journal.branched, resumed) if it is not None)
+    branched = journal.branched
+    if branched is not None and branched.run and branched.name == journal.name:
+        branched = structs.replace(branched, name=branched.run)
+    return tuple(it for it in (branched, resumed) if it is not None)
 
 
 def _flags(

@@ -47,7 +47,9 @@ def test_a_clone_trains_as_the_run_does_now_but_for_what_is_changed(sim: Simulat
 
 
 def test_a_clone_is_a_run_of_its_own_after_a_restart(sim: SimulatedLab) -> None:
-    """Also of an ended run, by a supervisor that never saw that one live; where it comes from is on disk."""
+    """Also of an ended run, by a supervisor that never saw that one live; where it comes from is on disk, and is no run
+    of its own name once it has taken that.
+    """
     (run,) = sim.launch(name="first")
     sim.running(run)
     sim.act("kill", run)
@@ -59,6 +61,9 @@ def test_a_clone_is_a_run_of_its_own_after_a_restart(sim: SimulatedLab) -> None:
     sim.kill_supervisor()
     sim.start()
     assert sim.view(made).origins[0].sentence == "cloned from first; nothing changed"
+    asked(sim, Rename, run, name="before")
+    asked(sim, Rename, made, name="first")
+    assert sim.view(made).origins[0].sentence == f"cloned from {run}; nothing changed"
 
 
 def test_a_clone_that_cannot_train_makes_nothing(sim: SimulatedLab) -> None:
