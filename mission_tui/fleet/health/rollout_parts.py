@@ -44,7 +44,7 @@ def took(was: float, now: float) -> str:
 def slower(settings: Settings, steps: str, was: Parts, now: Parts, otherwise: str) -> Words:
     """Of a rollout of `steps` that takes longer: by which part, and what helps; `otherwise` where no setting does."""
     env, choice = took(was.env_s, now.env_s), took(was.choice_s, now.choice_s)
-    vec, device = _in_use(settings)
+    vec, device = in_use(settings)
     if now.env_s - was.env_s >= now.choice_s - was.choice_s:
         cause = f"the environment is slow: {steps} {env}; choosing their actions {choice}"
         if vec == "inline" and (settings.n_envs or 1) > 1:
@@ -66,7 +66,7 @@ def costly(settings: Settings, parts: Parts) -> Words | None:
     n_envs, n_steps = settings.n_envs, settings.n_steps
     if not settings.ours or not n_envs or not n_steps:
         return None
-    largest, (vec, _) = LARGE_SHARE * (parts.env_s + parts.choice_s + parts.update_s), _in_use(settings)
+    largest, (vec, _) = LARGE_SHARE * (parts.env_s + parts.choice_s + parts.update_s), in_use(settings)
     step_s, choice_s = parts.env_s / n_steps, parts.choice_s / n_steps
     more = () if n_steps % MORE else (f"env.n_envs={n_envs * MORE}", f"ppo.n_steps={n_steps // MORE}")
     if parts.env_s > largest and vec == "inline":
@@ -84,7 +84,7 @@ def costly(settings: Settings, parts: Parts) -> Words | None:
     return None
 
 
-def _in_use(settings: Settings) -> tuple[str, str]:
+def in_use(settings: Settings) -> tuple[str, str]:
     """How environments are stepped and where the policy computes; "" where it is not known what "auto" came to."""
     vec, device = settings.in_use
     return vec or (settings.vec or "").replace("auto", ""), device or (settings.device or "").replace("auto", "")

@@ -74,6 +74,16 @@ def test_the_slow_phase_is_named_with_its_numbers(slow: Seconds, phases: str, ca
     assert finding.cause.startswith(cause)
 
 
+@pytest.mark.parametrize(
+    ("device", "said"), [("cpu", "too few free cores"), ("cuda", "a shared GPU, or too few free cores")]
+)
+def test_a_slow_update_on_the_processor_is_laid_to_no_gpu(device: str, said: str) -> None:
+    """What may hold the gradient steps up is said of the device that they are computed on."""
+    judge = HealthJudge(replace(settings_of(SPEC), in_use=("inline", device)), Limits())
+    (finding,) = throughout(judge, rows([USUAL] * 50 + [SLOW_UPDATE] * 5))
+    assert finding.cause == f"learning is slow: 16 gradient steps 1.5 s instead of 0.25 s; {said}"
+
+
 GPU = replace(settings_of(SPEC), in_use=("inline", "cuda"), vec="inline", n_envs=8, n_steps=128, small_net=True)
 
 

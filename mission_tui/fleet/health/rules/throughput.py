@@ -204,7 +204,8 @@ class Throughput(Rule):
             return what, (f"{slow}; too few free cores, or an env worker that is slow or dead", advice, ())
         steps = f"{settings.gradient_steps:,} gradient steps" if settings.gradient_steps else "the gradient steps"
         slow = f"learning is slow: {steps} {rollout_parts.took(*update)}"
-        return what, (f"{slow}; a shared GPU, or too few free cores", advice, ())
+        shared = "" if rollout_parts.in_use(settings)[1] == "cpu" else "a shared GPU, or "
+        return what, (f"{slow}; {shared}too few free cores", advice, ())
 
 
 def _change(usual: Sequence[float], slow: Sequence[float]) -> tuple[float, float]:
