@@ -84,6 +84,19 @@ def test_where_the_return_has_risen_without_values_the_advice_is_to_compare_firs
     assert usual_first("drawdown", words, replace(near, learning_rate=0.3), LossParts(near), risen[-1]) != words
 
 
+def test_what_was_learned_without_values_is_not_forgotten_when_the_return_gets_noisy() -> None:
+    """A finding that said to compare first goes on saying so."""
+    settings = Settings(ours=True, vf_coef=0.0, gamma=0.99, total_timesteps=200 * 1024, rollout=1024)
+    dice = random.Random(7)
+    returns = (
+        [10.0, 9.0] * 5 + [10.0 + 3.5 * n for n in range(20)] + [80.0 + dice.uniform(-100, 100) for _ in range(40)]
+    )
+    seen = said([row(n, {"ret": value}) for n, value in enumerate(returns, start=1)], settings)
+    assert seen.changes[0] == (6, "warning")
+    assert seen.changes[-1] == (64, "warning")
+    assert [it.compare_first for it in seen.words] == [False] + [True] * (len(seen.words) - 1)
+
+
 def test_a_value_loss_without_weight_is_seen_in_the_losses_of_a_log() -> None:
     """The last minibatch's loss stays next to that of the policy, although values miss by far."""
     seen = said(flat(weight=0.0))

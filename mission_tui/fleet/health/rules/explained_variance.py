@@ -80,7 +80,7 @@ class ExplainedVariance(Rule):
         self._limits = limits = context.limits.explained_variance
         self._warm_up = critic_warm_up(context)
         self._rate = RateCourse(context.settings)
-        self._risen = False
+        self._risen = self._compares = False
         self._rows = Window[Row](EVIDENCE)
         self._values = Sorted(limits.critical_updates)
         self._missed, self._varied_by = Numbers(limits.critical_updates), Numbers(limits.critical_updates)
@@ -111,6 +111,9 @@ class ExplainedVariance(Rule):
         returns = self.context.returns
         spent = self._rate.update(row, RATE_SPENT)
         if self._is_useless():
+            # Such values are no hindrance so far: of trainings like that some learned as well as with others, and three
+            # did worse once they had them. That stays so while the return is only noisier.
+            self._compares = self._compares or self._success.gained
             return "info" if self._holds and not self._horizon.tells_nothing else "warning"
         if self._nans >= self._limits.critical_updates and not (self._success.near_best or self._success.rises_now):
             return "critical"
@@ -141,15 +144,8 @@ class ExplainedVariance(Rule):
             signal=TAG,
             threshold=limits.critical if critical else limits.warning,
             window=limits.critical_updates if critical else limits.window,
-            compare_first=self._compares,
+            compare_first=self._useless.on and self._compares,
         )
-
-    @property
-    def _compares(self) -> bool:
-        """Whether values that cannot help are no hindrance so far: of such trainings some learned as well as with
-        values, and three did worse once they had them.
-        """
-        return self._useless.on and self._success.gained
 
     @property
     def _is_stuck(self) -> bool:
@@ -336,7 +332,7 @@ class ExplainedVariance(Rule):
         settings = self.context.settings
         if self._useless.on:
             untaught = self.context.losses.values_are_untaught
-            ahead = CAUTIOUS_GAMMA if self._success.gained else USUAL_GAMMA
+            ahead = CAUTIOUS_GAMMA if self._compares else USUAL_GAMMA
             better = f"ppo.vf_coef={USUAL_VALUE_COEF:g}" if untaught else f"ppo.gamma={ahead:g}"
             advice = GIVE_WEIGHT if untaught else FURTHER_AHEAD
             return f"{advice}; {compared_first(settings)}" if self._compares else advice, (better,)
