@@ -10,7 +10,9 @@ from tests.shell import Shell
 
 
 def test_they_are_listed_when_asked_for(shell: Shell) -> None:
-    """`presets` says in one line how many there are; `--zoo` lists them with what each needs."""
+    """`presets` says in one line how many there are; `--zoo` lists them with what each needs; the name of one without
+    `show` says how it is shown.
+    """
     plain, zoo = shell.typed("presets").stdout, shell.typed("presets", "--zoo").stdout
     assert "of the RL zoo's table, such as zoo-halfcheetah: mission-tui presets --zoo" in plain
     assert not [line for line in plain.splitlines() if line.split()[:1] == ["zoo-halfcheetah"]]
@@ -19,6 +21,8 @@ def test_they_are_listed_when_asked_for(shell: Shell) -> None:
     listed = shell.json("presets", "--zoo")["presets"]
     assert {each["origin"] for each in listed} == {"shipped"}
     assert len(listed) == 50
+    unshown = shell.typed("presets", "zoo-halfcheetah")
+    assert (unshown.returncode, "`mission-tui presets show zoo-halfcheetah` prints" in unshown.stderr) == (2, True)
 
 
 @pytest.mark.slow

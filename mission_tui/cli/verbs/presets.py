@@ -37,7 +37,21 @@ COLOURS: dict[str, Colour] = {"ok": "green", "note": "yellow", "failed": "red", 
 INDENT = 20
 
 
-@click.group("presets", invoke_without_command=True)
+class _Presets(click.Group):
+    """Whoever names a preset where the verb stands learns how one is shown."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in self.commands and not word.startswith("-"):
+            shown = shlex.join(("mission-tui", "presets", "show", word))
+            verbs = " nor ".join(self.list_commands(ctx))
+            raise click.UsageError(f"{word!r} is neither {verbs}; `{shown}` prints the preset of that name", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group("presets", cls=_Presets, invoke_without_command=True)
 @click.option("--zoo", is_flag=True, help="Those of the RL zoo's whole table instead (docs/zoo.md).")
 @options.json_option
 @click.pass_context
