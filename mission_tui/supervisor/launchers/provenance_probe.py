@@ -87,11 +87,20 @@ def _packages() -> tuple[dict[str, str], list[tuple[str, str]]]:
         packages[name] = version
         source = found.read_text("direct_url.json")
         if source and '"editable"' in source:
-            with suppress(ValueError, KeyError, AttributeError):
+            with suppress(ValueError, KeyError, AttributeError, ImportError, OSError):
                 said = json.loads(source)
                 if said["dir_info"].get("editable"):
-                    editable.append((name, unquote(urlsplit(said["url"]).path)))
+                    editable.append((name, _imported_from(name, unquote(urlsplit(said["url"]).path))))
     return dict(sorted(packages.items())), editable
+
+
+def _imported_from(name: str, installed: str) -> str:
+    """The folder `installed`, unless PYTHONPATH names another tree of the package, which then comes first."""
+    found = importlib.machinery.PathFinder.find_spec(name.replace("-", "_"), sys.path)
+    if found is None or not found.has_location or found.origin is None:
+        return installed
+    origin = Path(found.origin).resolve()
+    return installed if origin.is_relative_to(Path(installed).resolve()) else str(origin.parent)
 
 
 def _repositories(places: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], dict[str, str]]:

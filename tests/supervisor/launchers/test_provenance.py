@@ -178,6 +178,21 @@ def probed(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
     return repositories, {it["diff_file"]: said["diffs"][it["diff_file"]] for it in repositories if it["diff_file"]}
 
 
+def test_the_tree_that_comes_first_on_the_path_counts_not_the_installed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a package that is installed editable: a second working tree of it on PYTHONPATH is what a run imports."""
+    installed, second, site = tmp_path / "installed", tmp_path / "second", tmp_path / "site"
+    for folder in (installed / "src" / "my_task", second / "my_task", site / "my_task-1.0.dist-info"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    said = {"url": installed.as_uri(), "dir_info": {"editable": True}}
+    (site / "my_task-1.0.dist-info" / "direct_url.json").write_text(json.dumps(said), encoding="utf-8")
+    for first, counts in ((installed / "src", installed), (second, second / "my_task"), (tmp_path, installed)):
+        monkeypatch.setattr(sys, "path", [str(first), str(site)])
+        assert provenance_probe._packages()[1] == [("my_task", str(counts))]
+
+
 def test_settings_of_a_repository_start_nothing(work: Path, tmp_path: Path) -> None:
     """Filters, monitors and drivers that came with somebody's folder, or with its submodule, and a remote that is asked
     for what a partial clone lacks: changes are recorded, and no command is carried out.
