@@ -330,7 +330,7 @@ class DutyFailureSeen(Struct, frozen=True, tag="duty_failed", tag_field="kind", 
 
 
 class DutyDoneSeen(Struct, frozen=True, tag="duty_done", tag_field="kind"):
-    """A duty of the supervisor's for the run that had failed was done again, after `times` failures."""
+    """A duty of the supervisor's or trainer's that had failed was done again, after `times` failures."""
 
     seq: Count
     t: UnixTime
@@ -441,19 +441,22 @@ def final_end(events: Iterable[FleetEvent]) -> AttemptEnded | None:
     return over
 
 
-Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "company", "evaluation"]
+Break = Literal["pause", "unpause", "freeze", "thaw", "step", "stepped", "back", "backed", "company", "evaluation"]
 """Declared breaks within an attempt: it was held or went on, another run came or went, an evaluation ran, or the clock
-was set forward, which leaves a gap between two times that no process has lived through.
+was set: forward, which leaves a gap between two times that no process has lived through, or back, after which times
+come once more.
 """
 
 
 def declared_breaks(fact: FleetEvent | MetricRecord) -> tuple[tuple[float, Break], ...]:
     """The breaks that `fact` declares, each as of its time; mostly none.
 
-    A clock that was set forward is time that never was: it began when the clock would have shown less.
+    A clock that was set forward is time that never was: it began when the clock would have shown less. One that was set
+    back showed the first time then, and the second after it.
     """
     if isinstance(fact, ClockStepped):
-        return ((fact.t - fact.by_s, "step"), (fact.t, "stepped")) if fact.by_s > 0.0 else ()
+        before = fact.t - fact.by_s
+        return ((before, "step"), (fact.t, "stepped")) if fact.by_s > 0.0 else ((before, "back"), (fact.t, "backed"))
     cause = _break_of(fact)
     return () if cause is None else ((fact.t, cause),)
 

@@ -54,6 +54,20 @@ class Hang(Rule):
             # Of those at one instant the one told last counts last: paused again is paused.
             insort(self._pauses, (t, cause), key=itemgetter(0))
 
+    def set_back(self, by_s: float) -> None:
+        """The clock was set back by so much before the next row: all that is known here is as much earlier on it."""
+        if self._last_t is not None:
+            self._last_t -= by_s
+        self._pauses = [(t - by_s, cause) for t, cause in self._pauses]
+
+    def held_at(self, t: float) -> bool:
+        """Whether the run was held at unix time `t`, as far as was told."""
+        held: set[Break] = set()
+        for at, cause in self._pauses:
+            if at < t:
+                held = held | {cause} if cause in _HOLDS else held - {_RELEASES[cause]}
+        return bool(held)
+
     def changed(self) -> None:
         """Other settings: how long an update takes is learned anew."""
         self._rollouts.clear()

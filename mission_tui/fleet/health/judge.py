@@ -1,10 +1,10 @@
 """The judge of one run: every rule on every update, one incident per stretch of trouble.
 
 Judging is a function of the records and declared breaks alone: the same ones give the same incidents with the same ids,
-whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told. A new
-attempt is a break itself, and so are settings changed while it trains: windows start anew, what was open is over. Only
-a silence, a number that is not finite, work that is not saved and harm that an earlier change did outlive changed
-settings.
+whenever and however often they are judged. Breaks count by their time, whenever before a later row they are told; those
+that are told after the clock was set back wait for the first row that ended after it. A new attempt is a break itself,
+and so are settings changed while it trains: windows start anew, what was open is over. Only a silence, a number that is
+not finite, work that is not saved and harm that an earlier change did outlive changed settings.
 
 What begins after a change of settings is a symptom of that change, and what begins, or becomes more than information,
 while another finding is open that may have caused it is one of that finding: `Finding.part_of` names it.
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from operator import itemgetter
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
 from mission_tui.errors import MissionError
@@ -106,6 +108,14 @@ KEPT = 256
 """Incidents that are remembered; of more, the oldest that are over are forgotten (they are in the journal)."""
 
 
+class _SetBack(Struct):
+    """The clock went back from unix time `before` to `after`; `breaks` were declared since."""
+
+    before: float
+    after: float
+    breaks: list[tuple[float, Break]] = field(default_factory=list)
+
+
 class HealthJudge:
     """Judges a run's updates in order. Never raises, whatever a trainer may have said."""
 
@@ -124,6 +134,8 @@ class HealthJudge:
         self._t = 0.0
         self._row: Row | None = None
         self._breaks: list[tuple[float, Break]] = []
+        self._set_back: deque[_SetBack] = deque()
+        self._seen_t = 0.0
         self._incidents: dict[str, Finding] = {}
         self._open: dict[str, str] = {}
         self._asked: tuple[Change, ...] = ()
@@ -163,7 +175,7 @@ class HealthJudge:
             case DutyFailed():
                 return self.failed(record)
             case EvaluationDone():
-                self.broken(record.t, "evaluation")
+                self._break(record.t, "evaluation")
         return []
 
     def resumed_with(self, changes: tuple[Change, ...]) -> None:
@@ -177,6 +189,7 @@ class HealthJudge:
             self._settings, self._from = self._settings.with_env(record), record.from_update
             self._begin()
             self._hang.began(_moment(record.t))
+            self._seen_t = _moment(record.t)
             mean = record.resumed.mean_before if record.resumed is not None else None
             known = float(mean) if isinstance(mean, int | float) and math.isfinite(mean) else None
             changes = changed_by(self._asked)
@@ -187,10 +200,46 @@ class HealthJudge:
         return changed
 
     def broken(self, t: float, cause: Break) -> None:
-        """A declared break at unix time `t`; it counts for every row that ended later, and is told before it."""
+        """A declared break at unix time `t`; it counts for every row that ended later, and is told before it.
+
+        What is told after the clock was set back counts from the first row after that.
+        """
+        if not math.isfinite(t):
+            return
+        if cause == "back":
+            self._set_back.append(_SetBack(t, t))
+        elif cause == "backed":
+            self._set_back[-1].after = t
+        elif self._set_back:
+            insort(self._set_back[-1].breaks, (t, cause), key=itemgetter(0))
+        else:
+            self._break(t, cause)
+
+    def _break(self, t: float, cause: Break) -> None:
         if math.isfinite(t):
             insort(self._breaks, (t, cause), key=itemgetter(0))
             self._hang.paused(t, cause)
+
+    def _reach(self, t: float) -> list[Finding]:
+        """The next record is of unix time `t`: go on behind each time that the clock was set back before it.
+
+        It was where the record is older than the one before it, or newer than the clock ever was until then, or comes
+        although the run was held then. A silence that was too long before it is one of the clock's time then.
+        """
+        changed: list[Finding] = []
+        while self._set_back:
+            step = self._set_back[0]
+            if not (t < self._seen_t or t > step.before or (t >= step.after and self._hang.held_at(t))):
+                break
+            changed += self._silent(self._hang, step.before)
+            self._apply_breaks(math.inf)
+            self._set_back.popleft()
+            self._hang.set_back(step.before - step.after)
+            self._seen_t -= step.before - step.after
+            for at, cause in step.breaks:
+                self._break(at, cause)
+        self._seen_t = t
+        return changed
 
     def update(self, record: UpdateDone) -> list[Finding]:
         """Judge one more update; the incidents that opened, changed severity or cleared with it.
@@ -201,7 +250,8 @@ class HealthJudge:
         changed = self._enter(row.attempt)
         if row.attempt < self._attempt or row.update <= self._update:
             return changed
-        changed += self.silence(row.t)
+        changed += self._reach(row.t)
+        changed += self._silent(self._hang, row.t)
         self._apply_breaks(row.t)
         self._update, self._t, self._row = row.update, row.t, row
         if not self._told:
@@ -242,7 +292,8 @@ class HealthJudge:
         changed = self._enter(record.attempt)
         if record.attempt < self._attempt:
             return changed
-        changed += self.silence(_moment(record.t))
+        changed += self._reach(_moment(record.t))
+        changed += self._silent(self._hang, _moment(record.t))
         outlive = (*OUTLIVE_SETTINGS, AfterChange.id)
         changed += [self._clear(rule) for rule in list(self._open) if rule not in outlive]
         known, was = self._settings, self._spec
@@ -290,19 +341,32 @@ class HealthJudge:
 
     def silence(self, now: float) -> list[Finding]:
         """No row has come until unix time `now`, while the trainer lives; a hang may open."""
-        if self._hang.id in self._open or self._limits.hang.act == "off":
+        hang, found = self._hang, list[Finding]()
+        if self._set_back:
+            # Of a copy: rows from before the clock was set back may still come.
+            hang = copy(hang)
+            for step in self._set_back:
+                found += self._silent(hang, step.before)
+                hang.set_back(step.before - step.after)
+                for t, cause in step.breaks:
+                    hang.paused(t, cause)
+        return found + self._silent(hang, now)
+
+    def _silent(self, hang: Hang, now: float) -> list[Finding]:
+        if hang.id in self._open or self._limits.hang.act == "off":
             return []
-        severity = self._hang.silent(now)
-        if severity is None or (since := self._hang.since) is None:
+        severity = hang.silent(now)
+        if severity is None or (since := hang.since) is None:
             return []
-        return self._opened(self._hang, severity, max(self._from, self._update), since)
+        return self._opened(hang, severity, max(self._from, self._update), since)
 
     def ended(self, record: TrainingEnded) -> list[Finding]:
         """The attempt is over; if it died of a number that is not finite, that is an incident even without a row."""
         changed = self._enter(record.attempt)
         if record.attempt < self._attempt:
             return changed
-        changed += self.silence(record.t)
+        changed += self._reach(_moment(record.t))
+        changed += self._silent(self._hang, record.t)
         if self._hang.id in self._open and self._hang.silent(record.t) is None:
             changed.append(self._clear(self._hang.id))  # the last row was late, and the end came in time
         self._hang.over()

@@ -132,9 +132,9 @@ class Storm:
                     self.write(failed)
                     self.t += deed.seconds
             case "clock":
-                self.t = max(1.0, self.t + deed.seconds)
+                before, self.t = self.t, max(1.0, self.t + deed.seconds)
                 if self.watcher is not None:
-                    self.say(ClockStepped(len(self.events) + 1, self.t, self.attempt, deed.seconds))
+                    self.say(ClockStepped(len(self.events) + 1, self.t, self.attempt, self.t - before))
             case "away":
                 self.watcher = None
             case "back":

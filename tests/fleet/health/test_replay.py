@@ -122,18 +122,35 @@ def test_a_pause_right_after_a_resume_is_a_pause() -> None:
     assert not any(isinstance(event, FindingChanged) for event in storm.events)
 
 
-def test_a_pause_before_the_last_row_by_a_clock_set_back_is_no_silence() -> None:
-    """A pause that ends before the last row, as its time says, does not begin the silence there."""
-    back = [
-        Deed("update", 5),
-        Deed("look"),
-        Deed("clock", seconds=-5000.0),
-        Deed("pause", seconds=5.0),
-        Deed("wait", seconds=900.0),
-    ]
-    storm = stormed(back)
+def test_a_silence_after_a_clock_was_set_back_is_measured_on_that_clock() -> None:
+    """A pause that ends before the last row, as its time says, does not begin it there; nor does it wait for the clock
+    to show the last row's time again.
+    """
+    back = [Deed("update", 5), Deed("look"), Deed("clock", seconds=-900.0), Deed("pause", seconds=500.0)]
+    storm = stormed([*back, Deed("wait", seconds=115.0)])
     assert not any(isinstance(event, FindingChanged) for event in storm.events)
     assert replayed(storm) == {}
+    storm.do(Deed("wait", seconds=50.0))
+    again = replayed(storm)
+    assert [finding.rule for finding in again.values()] == ["hang"]
+    assert journaled(storm, again) == again
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [Deed("clock", seconds=3600.0), Deed("update", 5)],
+        [Deed("pause", seconds=1000.0), Deed("update", 5)],
+        [Deed("clock", seconds=-50.0), Deed("pause", seconds=1000.0), Deed("update", 5)],
+        [Deed("hold"), Deed("wait", seconds=500.0), Deed("clock", seconds=-900.0), Deed("go"), Deed("update", 5)],
+    ],
+)
+def test_what_is_declared_after_a_clock_was_set_back_is_not_mixed_with_what_was_before(later: list[Deed]) -> None:
+    """Set forward and back, and then again or paused: no silence, live, after a restart and in a replay."""
+    set_twice = [Deed("update", 9), Deed("clock", seconds=3600.0), Deed("update", 9), Deed("clock", seconds=-3600.0)]
+    storm = stormed([*set_twice, Deed("update", 9), *later, Deed("away")])
+    assert replayed(storm) == {}
+    assert not any(isinstance(event, FindingChanged) for event in storm.events)
 
 
 @pytest.mark.timeout(120)
