@@ -118,7 +118,7 @@ class Clock:
     async def _beat(self) -> None:
         self._beats += 1
         if not self._owns_root():
-            self._core.request_exit("its runs root was removed or replaced")
+            self._core.request_exit("its runs root was removed, replaced or closed to it")
             return
         if self._beats % GROUND_TICKS == 0:
             self._check_root()

@@ -97,6 +97,18 @@ def test_a_folder_in_which_others_may_rename_the_runs_root_is_said(mode: int, le
     assert (str(project) in found.advice) is (level == "warn")
 
 
+def test_a_runs_root_that_cannot_be_written_is_bad_under_its_supervisor_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who takes its mode away has runs that go on, and launches that are refused."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(Session, "is_supervised", True)
+    tmp_path.chmod(0o700)
+    found = next(it for it in doctor.place_checks(Session(tmp_path, tmp_path, {})) if it.name == "runs root")
+    assert found.level == "bad"
+    assert f"chmod u+rwx {tmp_path}" in found.advice
+
+
 @pytest.mark.parametrize("term", ["", "dumb"])
 def test_a_dumb_terminal_cannot_hold_the_screen(term: str) -> None:
     """Without a capable terminal the advice names the verbs that need none."""

@@ -473,6 +473,9 @@ def _runs_root(session: Session) -> Check:
             f"away (`chmod g-w,o-w {shlex.quote(str(folder))}`), make it sticky (`chmod +t`), or choose another root"
         )
         return Check("runs root", "warn", f"{session.root}: others may rename or replace it, in {folder}", advice)
+    if session.root.is_dir() and not os.access(session.root, os.W_OK | os.X_OK):
+        advice = f"a disk may be read-only (`findmnt -T .` there), or `chmod u+rwx {shlex.quote(str(session.root))}`"
+        return Check("runs root", "bad", f"{session.root} cannot be written: runs go on, none can start", advice)
     absent = "" if session.root.is_dir() else " (made at the first launch)"
     return Check("runs root", "ok", f"{session.root}{absent}")
 
