@@ -42,8 +42,8 @@ LAG_S = 60.0
 """How long what a node wrote may take to be seen here."""
 
 LOOK_S = 0.5
-FORGET_S = 5.0
-"""How long Ray is asked to take a job off its list."""
+FORGET_S = 20.0
+"""How long Ray is asked to take a job off its list: a head on a busy machine may need more than five."""
 
 Level = Literal["ok", "note", "warn", "bad"]
 
