@@ -3,8 +3,7 @@
 A finding has evidence, a cause in the run's own settings, and one advice. A failed duty is what should have been done
 for a run, or for all of them, and was not: journaled when it is seen, counted while it repeats, shown until a
 checkpoint, its retention, an evaluation, TensorBoard's events or a messenger is done again, else for the rest of the
-attempt. What a failed
-checkpoint means for the training is judged by the rule `checkpoint-age`.
+attempt. What a failed checkpoint means for the training is judged by the rule `checkpoint-age`.
 """
 
 from __future__ import annotations
